@@ -232,7 +232,7 @@ class Ranks:
 
 
 class Exchange:
-    """What nodes of this rank hear from those of others, round by round: only rows that mixing has weights for.
+    """Messages that nodes of this rank hear from those of others, round by round: only rows with mixing weights.
 
     Made by :meth:`Ranks.exchange`; called by the kernel after every round.
 
@@ -241,7 +241,7 @@ class Exchange:
     heard : ndarray of int64
         Nodes of other ranks that nodes here may hear, ascending.
     before : list of callable
-        Each is called as ``f(round, rows)`` with what the nodes here are about to send, and may refuse it by an error.
+        Each is called as ``f(round, rows)`` with the messages that the nodes here are about to send, and may raise.
     """
 
     def __init__(self, ranks: Ranks, schedule: MixingSchedule, dim: int) -> None:
@@ -336,7 +336,7 @@ def _name_users(streams: list[Any], key: bytes) -> bool:
 class DealtRows:
     """The rows of one stream that the nodes of a rank have: row k, from 0 on, is node ``k mod nodes``'s.
 
-    Every rank reads the whole stream, the same as the others, and keeps its own rows: what it says of users is of all.
+    Every rank reads the same whole stream and keeps its own rows: its statements on users cover all rows.
 
     Parameters
     ----------
@@ -384,9 +384,9 @@ class InterleavedRows:
     Parameters
     ----------
     streams : list of Stream
-        One for each node of this rank, in the nodes' order, which know their numbers of rows: all the same.
+        One for each node of this rank, in the nodes' order; they must know their numbers of rows, which are equal.
     rounds : int, default=256
-        Rows of each that are read at a time.
+        Rows of each stream that are read at a time.
 
     Raises
     ------

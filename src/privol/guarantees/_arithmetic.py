@@ -245,14 +245,14 @@ def times_up(mu: float, factor: float) -> float:
 
 
 class BudgetSplit(NamedTuple):
-    """Two parts of a budget that together are within it.
+    """Two parts of a budget that together stay within it.
 
     Attributes
     ----------
     epsilon : float
-        Of the greater part, at the delta of the whole.
+        Epsilon of the greater part, at the delta of the whole.
     mu : float
-        Of the share that was split off.
+        Mu of the share that was split off.
     """
 
     epsilon: float
@@ -274,7 +274,7 @@ def split_budget(epsilon: float, delta: float, share: float) -> BudgetSplit:
     Returns
     -------
     BudgetSplit
-        ``epsilon``: what a learner may be given; ``gdp_mu`` of it is at most ``mu sqrt(1 - share)``. ``mu``: at most
+        ``epsilon``: the budget of a learner; ``gdp_mu`` of it is at most ``mu sqrt(1 - share)``. ``mu``: at most
         ``mu sqrt(share)``. So both fit into a :class:`~privol.ledger.Ledger` limited to the whole.
 
     Raises

@@ -129,13 +129,13 @@ def shuffled_delta(epsilon0: float, n: int, epsilon: float, *, adjacency: str = 
     Parameters
     ----------
     epsilon0 : float
-        Of the pure local differential privacy of each report, at least 0; ``inf`` (no privacy) gives 1.
+        Epsilon of each report's pure local differential privacy, at least 0; ``inf`` (no privacy) gives 1.
     n : int
-        Users who were put in random order, at least 1, one report each. More than 10^9 count as 10^9.
+        Users in random order, at least 1, one report each. More than 10^9 count as 10^9.
     epsilon : float
         At least 0 and finite.
     adjacency : {"replace", "zero_out"}
-        What ``epsilon0`` is stated for, and what the result then is. A result for ``"replace"`` covers ``"zero_out"``.
+        The adjacency of ``epsilon0`` and of the result. A result for ``"replace"`` covers ``"zero_out"``.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def shuffled_delta(epsilon0: float, n: int, epsilon: float, *, adjacency: str = 
     Notes
     -----
     Feldman, McMillan and Talwar 2021, section 3; docs/proofs/shuffling.md. Reports may depend on all earlier ones, but
-    neither the randomizer nor what the learner sees may depend on whose turn it is.
+    neither the randomizer nor the learner's view may depend on whose turn it is.
     """
     epsilon0 = number(epsilon0=epsilon0, at_least=0.0, infinite=True)
     n = _users(n)
@@ -164,13 +164,13 @@ def shuffled_epsilon(epsilon0: float, n: int, delta: float, *, adjacency: str = 
     Parameters
     ----------
     epsilon0 : float
-        Of the pure local differential privacy of each report, at least 0; ``inf`` (no privacy) gives ``inf``.
+        Epsilon of each report's pure local differential privacy, at least 0; ``inf`` (no privacy) gives ``inf``.
     n : int
-        Users who were put in random order, at least 1, one report each. More than 10^9 count as 10^9.
+        Users in random order, at least 1, one report each. More than 10^9 count as 10^9.
     delta : float
         At least 0, below 1; 0 gives ``epsilon0``.
     adjacency : {"replace", "zero_out"}
-        What ``epsilon0`` is stated for, and what the result then is. A result for ``"replace"`` covers ``"zero_out"``.
+        The adjacency of ``epsilon0`` and of the result. A result for ``"replace"`` covers ``"zero_out"``.
 
     Returns
     -------
@@ -179,7 +179,7 @@ def shuffled_epsilon(epsilon0: float, n: int, delta: float, *, adjacency: str = 
 
     Notes
     -----
-    As :func:`shuffled_delta`. Where it is small, of the order of
+    As :func:`shuffled_delta`. Small results are of the order of
     ``tanh(epsilon0 / 2) sqrt(e^epsilon0 log(1/delta) / n)``.
     """
     epsilon0 = number(epsilon0=epsilon0, at_least=0.0, infinite=True)
@@ -199,13 +199,13 @@ def shuffled_epsilon_of_gdp(mu: float, n: int, delta: float, *, adjacency: str =
     Parameters
     ----------
     mu : float
-        Of the local Gaussian differential privacy of each report, at least 0; ``inf`` (no privacy) gives ``inf``.
+        Mu of each report's local Gaussian differential privacy, at least 0; ``inf`` (no privacy) gives ``inf``.
     n : int
-        Users who were put in random order, at least 1, one report each. More than 10^9 count as 10^9.
+        Users in random order, at least 1, one report each. More than 10^9 count as 10^9.
     delta : float
         Above 0, below 1.
     adjacency : {"replace", "zero_out"}
-        What ``mu`` is stated for, and what the result then is. A result for ``"replace"`` covers ``"zero_out"``.
+        The adjacency of ``mu`` and of the result. A result for ``"replace"`` covers ``"zero_out"``.
 
     Returns
     -------
@@ -214,8 +214,8 @@ def shuffled_epsilon_of_gdp(mu: float, n: int, delta: float, *, adjacency: str =
 
     Notes
     -----
-    Two points of the curve of ``mu``-GDP are used, one for how far the report of the user in question tells two rows
-    apart, one for how often others send the same; both are chosen from a grid. docs/proofs/shuffling.md, section 5.
+    Two points of the curve of ``mu``-GDP are used: one bounds how well the report of the user in question distinguishes
+    two rows, one how often others send the same; both are chosen from a grid. docs/proofs/shuffling.md, section 5.
     """
     mu = number(mu=mu, at_least=0.0, infinite=True)
     n = _users(n)

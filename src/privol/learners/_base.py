@@ -111,12 +111,12 @@ class OnlineLearner(LedgeredModel):
             thread may not change them meanwhile, here and in all calls that learn, because rows are checked before they
             are learnt. The structure of a sparse matrix is copied and then checked, so that it cannot be changed; with
             ``on_invalid="zero"`` a CSR row that has a column beyond the features is a null row, and any other fault of
-            the structure is an error. Of lists, objects and texts each value is read by itself; what is masked is
-            missing. How many features there are is public: what ``declare_features`` has said or, in a list of rows,
-            what more than half of them have, and the guarantee says so.
+            the structure is an error. In lists, objects and texts each value is read by itself; masked values are
+            missing. The number of features is public: the one stated by ``declare_features`` or, in a list of rows,
+            that of more than half of them, and the guarantee says so.
         y : array-like of shape (n,)
-            Labels, of two classes or as many as the learner takes, or real targets. Where ``declare_classes`` has not
-            said which labels there are, those found are taken as public, and the guarantee says so.
+            Labels, of two classes or as many as the learner takes, or real targets. Unless ``declare_classes`` has
+            stated the labels, those found count as public, and the guarantee says so.
         users : array-like of shape (n,), optional
             Whose row each row is; see ``partial_fit``.
 
@@ -174,9 +174,9 @@ class OnlineLearner(LedgeredModel):
         users : array-like of shape (n,), optional
             Whose row each row is, texts or numbers, with every block of a run or with none; for learners with
             ``rows_per_user``. The learner then counts: a row beyond ``rows_per_user``, or less than ``user_separation``
-            rows after the last one learnt of its user, is a null row with ``on_invalid="zero"`` (``n_null_rows_``),
-            else its block is refused. Without it the guarantee says that nobody checks. Users are kept by a keyed hash,
-            in 21 to 33 bytes each, as long as the run lasts; at most 16,777,216 of them.
+            rows after the last learnt row of its user, is a null row with ``on_invalid="zero"`` (``n_null_rows_``);
+            otherwise its block is refused. Without it the guarantee says that nobody checks. Users are stored by a
+            keyed hash, in 21 to 33 bytes each, as long as the run lasts; at most 16,777,216 of them.
 
         Raises
         ------
@@ -258,13 +258,13 @@ class OnlineLearner(LedgeredModel):
         progress : callable, optional
             Called as ``progress(learner, stream)`` after every block.
         on_release : callable, optional
-            Called with every :class:`Release`. One Python call a release: slow where every row releases.
+            Called with every :class:`Release`. One Python call per release: slow if every row releases.
         observer : Observer, optional
             Stands between the learner and its secret state, and may evaluate the released model on each row before it
             is learnt, as :func:`privol.evaluate.progressive` does. What it computes is **not private**.
         checkpoint : privol.state.State, optional
-            Directory in which the run is kept, so that it outlives the process: begun there, or resumed. What the
-            learner shows is then what was kept.
+            Directory of the run, so that it outlives the process: begun there, or resumed. The learner then shows its
+            last checkpoint.
 
         Raises
         ------
@@ -272,7 +272,7 @@ class OnlineLearner(LedgeredModel):
             If the stream does not know its number of rows and ``horizon`` is not given, or the loss needs classes and
             the stream has none.
         BudgetExceeded, InvalidRow
-            As ``partial_fit``: blocks before the failing one stay learnt, and the run goes on where it was (by
+            As ``partial_fit``: blocks before the failing one stay learnt, and the run continues from there (by
             ``partial_fit``, unless the stream has a cap on rows per user or conditions of its own).
         """
         horizon = self._stream_horizon(stream)
@@ -532,7 +532,7 @@ class OnlineLearner(LedgeredModel):
             start = stop
 
     def _run_targets(self, classes: Any, run: Run | None) -> Targets:
-        """The targets of the current run, or of the one that the first block will open."""
+        """The targets of the current run, or of the one that the first block opens."""
         if not is_classifier(self):
             return self._targets(None) if run is None else run.targets
         declared = None if classes is None else declared_labels(classes, most=self._most_classes())
@@ -570,7 +570,7 @@ class OnlineLearner(LedgeredModel):
 
     @property
     def plan_(self) -> RunPlan:
-        """Plan of the current or last run: public, and what its guarantee is about, whatever was set since."""
+        """Plan of the current or last run: public, and the basis of its guarantee, whatever was set since."""
         run: Run | None = self.__dict__.get("_run")
         if run is None:
             raise NotFittedError(f"This {type(self).__name__} instance has no run: ask() or a first row begins it.")

@@ -135,14 +135,14 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
 
         The whole run is charged, in the ledger's journal too, before the first message leaves. However a call ends, its
         run has ended: no message leaves twice. With a `checkpoint` another call resumes it, on all ranks, and
-        sends again what was sent, or nothing.
+        sends the same messages again, or none.
 
         Parameters
         ----------
         stream : RowStream
             The rows of the nodes that this rank has, in turn: of :class:`privol.distributed.DealtRows` or
             :class:`privol.distributed.InterleavedRows`. A user may have rows on all ranks: the guarantee adds up their
-            ``rows_per_user``, and says nothing of users where a rank does not know it.
+            ``rows_per_user``, and says nothing about users if a rank does not know it.
         ranks : privol.distributed.Ranks
         progress : callable, optional
             As of ``fit_stream``; each rank calls its own.
@@ -152,15 +152,15 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
         Returns
         -------
         self
-            With the network's models, on every rank; the counts are of the rows here, and so is the ledger.
+            With the network's models, on every rank; counts and ledger are for the rows of this rank.
 
         Raises
         ------
         InvalidParameter
-            On every rank, before a row is learnt, if ranks differ in what they were given, or their numbers of rows do
+            On every rank, before a row is learnt, if ranks differ in their arguments, or their numbers of rows do
             not fit each other.
         RankFailure
-            If another rank cannot go on: whatever ends the call on one ends it on all.
+            If another rank fails: an end of the call on one rank ends it on all.
         """
         if self._default_release(whole=True) not in ("all", "last"):
             raise InvalidParameter(f"release must be 'all' or 'last' where ranks learn, found {self.release!r}")

@@ -162,16 +162,16 @@ class OfflineLearner(LedgeredModel):
         ----------
         X : array-like or sparse matrix of shape (n, n_features)
             float32 and float64 are read in place, the values of CSR too: another thread may not change them meanwhile.
-            The structure of a sparse matrix is copied and then checked. Of lists, objects and texts each value is read
-            by itself; what is masked is missing. How many features there are is public: what ``declare_features`` has
-            said or, in a list of rows, what more than half of them have, and the guarantee says so.
+            The structure of a sparse matrix is copied and then checked. In lists, objects and texts each value is read
+            by itself; masked values are missing. The number of features is public: the one stated by
+            ``declare_features`` or, in a list of rows, that of more than half of them, and the guarantee says so.
         y : array-like of shape (n,)
-            Labels or real targets. Where ``declare_classes`` has not said which labels there are, those found are taken
-            as public, and the guarantee says so.
+            Labels or real targets. Unless ``declare_classes`` has stated the labels, those found count as public, and
+            the guarantee says so.
         users : array-like of shape (n,), optional
-            Whose row each row is, texts or numbers, where the budget is for users (``rows_per_user``): a row beyond it
-            is a null row with ``on_invalid="zero"``, else nothing is learnt. Without it the guarantee says that nobody
-            checks.
+            Whose row each row is, texts or numbers, if the budget is for users (``rows_per_user``): a row beyond it
+            is a null row with ``on_invalid="zero"``, otherwise nothing is learnt. Without it the guarantee says that
+            nobody checks.
 
         Returns
         -------
@@ -182,10 +182,10 @@ class OfflineLearner(LedgeredModel):
         InvalidParameter, InvalidRow, BudgetExceeded
             Before anything is spent or released.
         SolverFailure
-            If the minimiser could not be certified. Nothing was released; the budget counts as spent, as that it failed
-            is seen, and may depend on the rows. The same holds for any other end of the fit once the budget is
-            reserved: Ctrl-C, or a loss of your own that raises or returns a number that is not finite, which ends it
-            with an ``InvalidParameter`` that says nothing of the row.
+            If the minimiser could not be certified. Nothing was released. The budget counts as spent, because the
+            failure is visible and may depend on the rows. The same holds for any other end of the fit once the budget
+            is reserved: Ctrl-C, or a loss of your own that raises or returns a number that is not finite, which ends it
+            with an ``InvalidParameter`` that discloses nothing about the row.
         """
         with self._as_before_if_it_fails():
             rows, labels, found = self._validate(X, y, reset=True)

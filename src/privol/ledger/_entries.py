@@ -33,11 +33,11 @@ IF_FIXED = (
     "if the number of runs, the kind and parameter of each and where it ends were fixed before the first of them, and "
     "not chosen by what earlier ones released (what a run computes may be)"
 )
-"""What the figures of :meth:`Spent.epsilon_if_fixed` rest on."""
+"""The condition of the figures of :meth:`Spent.epsilon_if_fixed`."""
 
 
 def pure_epsilon_of(guarantee: Guarantee, releases: int, mu_squared: float) -> float:
-    """Epsilon of pure differential privacy of what a run has spent: the whole or nothing; ``inf`` for other kinds."""
+    """Epsilon of pure differential privacy that a run has spent: the whole or nothing; ``inf`` for other kinds."""
     if mu_squared == 0.0 and (guarantee.kind not in ("pure", "approximate") or releases == 0):
         return 0.0
     return guarantee.parameter if guarantee.kind == "pure" else math.inf
@@ -59,18 +59,19 @@ class LedgerEntry:
         Number of models, or of windows of metrics, released.
     mu_squared : float
         Square of the Gaussian differential privacy parameter of these releases, rounded up; ``inf`` without noise, and
-        of kind "approximate".
+        for kind "approximate".
     pure_epsilon : float
         Their epsilon of pure differential privacy, 0 if nothing was spent; ``inf`` for runs of another kind.
     slack : float
-        Of kind "approximate", once something was spent: the delta of its guarantee, which has the epsilon. Else 0.
+        For kind "approximate", once something was spent: the delta of its guarantee, which has the epsilon. Otherwise
+        0.
     open : bool
         Whether the run may still spend.
     private : bool
         False if the run had no noise or its noise came from a known seed.
     beside : str or None
-        Of a run on other rows of a stream than an earlier run: ``plan_id`` of the first run of these. All of them
-        together cost what the most expensive part of that stream costs (docs/proofs/phases.md).
+        For a run on other rows of a stream than an earlier run: ``plan_id`` of the first of these runs. All of them
+        together cost as much as the most expensive part of that stream (docs/proofs/phases.md).
     """
 
     plan_id: str
