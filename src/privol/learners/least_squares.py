@@ -248,7 +248,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         """
         run: Run | None = self.__dict__.get("_run")
         if run is None or run.closed or run.keeper is not None:
-            raise StateError("moments() needs a run that still learns and has no directory: there is none")
+            raise StateError("moments() needs a run that still learns and is not kept on the disk: there is none")
         state = cast(LeastSquaresRun, run.state)
         sums, plan, d = state.released_sums(), self._plan_of(run), len(run.public("model"))
         if plan.as_printed:
