@@ -50,7 +50,7 @@ BELOW = (
 )
 ABOVE = (
     ("an update, a point of perturbation, a schedule", ("learners",)),
-    ("whole runs", ("explaining", "auto", "state")),
+    ("whole runs", ("explaining", "auto", "state", "river")),
     ("figures, budgets, attacks", ("evaluate", "planning", "audit", "tuning")),
     ("many runs side by side", ("arena", "reproduce")),
     ("what people see", ("tables", "plots", "verifying", "cli")),

@@ -75,11 +75,17 @@ def of_parts() -> dict[str, Any]:
     return {}
 
 
+def of_river() -> dict[str, Any]:
+    pytest.importorskip("river")
+    return {}
+
+
 GIVEN = {
     "encoding.md": of_encoding,
     "guarantee.md": of_guarantee,
     "network.md": of_network,
     "parts.md": of_parts,
+    "river.md": of_river,
 }
 
 

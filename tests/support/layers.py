@@ -23,7 +23,7 @@ LAYERS: tuple[set[str], ...] = (
     {"learners"},
     {"explaining"},  # what a released model says of its columns
     {"auto"},  # an encoding and the learner behind it, as one estimator
-    {"state"},  # exports and checkpoints of learners
+    {"state", "river"},  # exports and checkpoints of learners; learners in River
     {"evaluate", "planning", "audit", "tuning"},
     {"arena"},  # learners side by side, in the order of everything below
     {"reproduce"},  # tables and figures of the source papers, measured again
@@ -105,7 +105,7 @@ LIBRARIES: dict[str, set[str] | None] = {
     "networkx": {"topology"},
     "mpi4py": {"distributed"},
     "distributed": {"distributed"},  # Dask's
-    "river": {"arena"},
+    "river": {"arena", "river"},
     "diffprivlib": {"arena"},
     "click": {"cli"},
     "rich": {"cli", "tables"},
@@ -134,6 +134,7 @@ LAZY = {
     ("explaining", "matplotlib"): "only a picture needs it, and an explanation is drawn by a method of its own",
     ("distributed", "mpi4py"): "optional: names of the module are annotations, and streams of nodes need no MPI",
     ("distributed", "distributed"): "optional: Dask's library of that name, which only its crew needs",
+    ("river", "river"): "optional: classes of River are made when they are asked for",
     ("arena", "river"): "optional: generators of streams, and a reference",
     ("arena", "diffprivlib"): "optional: the script that another interpreter runs",
     ("topology", "networkx"): "optional: graphs go to it, they are not made by it",

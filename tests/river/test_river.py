@@ -1,0 +1,158 @@
+"""Learners and estimators in River: its own checks of estimators, its pipelines, its evaluation."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from privol import PrivateClassifier, PrivateRegressor
+from privol.errors import BudgetExceeded, InvalidParameter, StateError
+from privol.learners import LEARNERS, OFFLINE_LEARNERS
+from privol.ledger import Ledger
+from privol.river import as_river
+
+river = pytest.importorskip("river")
+
+from river import base, checks, compose, datasets, drift, evaluate, metrics, preprocessing  # noqa: E402
+
+ROWS = 5000
+# of learners whose own defaults are for other losses, for a last release alone, or for a number of nodes
+WORDS = {"pigd": {"release": "all"}, "pgiga": {"release": "all"}, "pqftl": {"loss": "squared"}}
+
+
+def made(name, **words):
+    return LEARNERS[name](**{"horizon": ROWS, "random_state": 3, **WORDS.get(name, {}), **words})
+
+
+def check(model):
+    """All of River's checks: none is left out."""
+    assert model._unit_test_skips() == set()
+    for one in checks.yield_checks(model):
+        one(model.clone())
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_rivers_checks_of_learners(name):
+    model = as_river(made(name))
+    assert isinstance(model, base.Regressor if name == "pqftl" else base.Classifier)
+    check(model)
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge", "softmax"])
+def test_rivers_checks_of_losses(loss):
+    words = {"classes": ["brickface", "cement", "foliage", "grass", "path", "sky", "window"]}
+    model = as_river(made("dpftrl", loss=loss), **(words if loss == "softmax" else {}))
+    if loss == "softmax":  # River asks a learner of several classes about streams of other labels
+        assert model._multiclass
+        evaluated = evaluate.progressive_val_score(datasets.ImageSegments().take(300), model, metrics.Accuracy())
+        assert evaluated.get() > 0
+        return
+    check(model)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PrivateClassifier(horizon=ROWS, random_state=3, classes=[False, True]),
+        PrivateRegressor(horizon=ROWS, random_state=3, target_range=(0.0, 100.0)),
+    ],
+    ids=["classifier", "regressor"],
+)
+def test_rivers_checks_of_estimators(model):
+    check(as_river(model))
+
+
+def test_the_learner_is_the_same():
+    """What River hands over is learnt as if it came without River."""
+    rows = list(datasets.Phishing().take(300))
+    model, plain = as_river(made("dpftrl")), made("dpftrl").declare_classes([False, True])
+    for x, y in rows:
+        model.learn_one(x, y)
+        plain.learn_one(x, y)
+    np.testing.assert_array_equal(model.learner.coef_, plain.coef_)
+    assert model.guarantee_ == plain.guarantee_
+    assert [model.predict_one(x) for x, _ in rows[:20]] == [plain.predict_one(x) for x, _ in rows[:20]]
+    assert model.predict_proba_one(rows[0][0]) == plain.predict_proba_one(rows[0][0])
+    model.close()
+    with pytest.raises(StateError, match="closed"):
+        model.learn_one(*rows[0])
+
+
+def test_pipelines_and_progressive_evaluation():
+    """By River's figures, with a selection before the learner, and a detector of drifts beside it."""
+    model = as_river(made("adaptive", epsilon=100.0))
+    pipeline = compose.Discard("age_of_domain") | model
+    detector, seen = drift.ADWIN(), 0
+    found = evaluate.progressive_val_score(datasets.Phishing(), pipeline, metrics.Accuracy())
+    assert found.get() > 0.8
+    assert model.learner.n_rows_ == 1250
+    for x, y in datasets.Phishing().take(50):
+        detector.update(float(pipeline.predict_one(x) != y))
+        seen += 1
+    assert (seen, detector.n_detections) == (50, 0)
+
+
+def test_one_hot_features_come_and_go():
+    """A feature that a row lacks is 0, one that the first row did not have is left out: privol knows what was said."""
+    encode = compose.Select("town") | preprocessing.OneHotEncoder()
+    pipeline = encode | as_river(made("dpftrl"), features=["town_Oslo", "town_Bergen"])
+    for k in range(60):
+        pipeline.learn_one({"town": ["Oslo", "Bergen", "Rome"][k % 3]}, k % 3 == 0)
+    assert pipeline["RiverClassifier"].learner.feature_names_in_.tolist() == ["town_Oslo", "town_Bergen"]
+    assert pipeline.predict_one({"town": "Paris"}) in (False, True)
+
+
+def test_clones_share_the_ledger_and_nothing_else():
+    ledger = Ledger()
+    model = as_river(made("dpftrl", ledger=ledger))
+    other = model.clone()
+    assert other.learner is not model.learner
+    assert other.learner.ledger is ledger
+    for one in (model, other):
+        one.learn_one({"a": 1.0}, True)
+    assert len(ledger.accounts) == 2
+    assert model.clone({"features": ("a", "b")}).features == ("a", "b")
+    with pytest.raises(StateError, match="noise again"):
+        model.clone(include_attributes=True)
+
+
+def test_a_pickle_holds_what_is_public():
+    model = as_river(made("dpftrl"))
+    rows = list(datasets.Phishing().take(50))
+    for x, y in rows:
+        model.learn_one(x, y)
+    other = pickle.loads(pickle.dumps(model))
+    assert [other.predict_one(x) for x, _ in rows] == [model.predict_one(x) for x, _ in rows]
+    with pytest.raises(StateError):
+        other.learn_one(*rows[0])
+
+
+def test_the_budget_ends_where_it_ends():
+    model = as_river(made("dpftrl", horizon=20))
+    with pytest.raises(BudgetExceeded, match="20 of 20"):
+        evaluate.progressive_val_score(datasets.Phishing().take(30), model, metrics.Accuracy())
+    assert model.learner.n_rows_ == 20
+
+
+def test_what_is_no_learner_of_rows_one_by_one():
+    for name in OFFLINE_LEARNERS:
+        with pytest.raises(InvalidParameter, match="all rows at once"):
+            as_river(OFFLINE_LEARNERS[name]())
+    with pytest.raises(InvalidParameter, match="classes are those of a classifier"):
+        as_river(made("pqftl"), classes=[0, 1])
+    with pytest.raises(InvalidParameter, match="classes must be those of the learner"):
+        as_river(PrivateClassifier(horizon=99), classes=[0, 1])
+
+
+def test_without_river_it_says_what_is_missing(monkeypatch):
+    import sys
+
+    import privol.river as module
+
+    for name in ("RiverClassifier", "RiverRegressor"):
+        monkeypatch.delitem(vars(module), name, raising=False)
+    monkeypatch.setitem(sys.modules, "river", None)
+    with pytest.raises(InvalidParameter, match=r"pip install 'privol\[river\]'"):
+        as_river(made("dpftrl"))
