@@ -103,7 +103,7 @@ def test_sums_of_leaves_against_numpy():
 def test_refusals_before_anything_is_spent():
     ledger = Ledger(epsilon=3.0, delta=1e-5)
     for words, found in (
-        ({"design": "tree"}, "design must be one of blt, sqrt, independent"),
+        ({"design": "tree"}, "design must be one of blt, sqrt, banded, independent"),
         ({"renewal": "constant"}, "renewal must be 'none'"),
         ({"calibration": "published"}, "calibration must be 'tight'"),
     ):
