@@ -118,7 +118,7 @@ def test_they_are_counted_only_when_asked_for(tmp_path, monkeypatch):
     stream = drained(open_stream(path, schema=SCHEMA))
     assert stream.cells is None
     assert stream.cell_rows is None
-    with pytest.raises(InvalidParameter, match="no schema"):
+    with pytest.raises(InvalidParameter, match="needs a schema"):
         open_stream(path, count_cells=True)
     with pytest.raises(InvalidParameter, match="count_cells must be True or False"):
         open_stream(path, schema=SCHEMA, count_cells=1)
