@@ -10,6 +10,7 @@ import pytest
 from scipy.signal import lfilter
 
 from privol.calibration import Budget, calibrate_sums, make_epochs
+from privol.calibration._sums import _recursion
 from privol.errors import InvalidParameter
 from privol.factorizations import (
     MOST_BANDWIDTH,
@@ -148,6 +149,27 @@ def test_the_budget_holds_and_two_thirds_of_the_noise_would_break_it(rows, separ
     assert gdp_delta(epsilon, change / found.sigma) <= delta
     assert gdp_delta(epsilon, change / found.sigma * 1.001) > delta
     assert gdp_delta(epsilon, change / (found.sigma * 2 / 3)) > 10 * delta
+
+
+@pytest.mark.parametrize("band", [2, 50, 1000])
+def test_each_step_rounds_by_less_than_is_charged(band):
+    """As the kernel adds up, against exact fractions; and what is charged for all steps is in the noise."""
+    f, worst = Banded(4 * band, band), 0.0
+    c = f.coefficients().tolist()
+    rng = np.random.default_rng(1)
+    for _ in range(10):
+        rows = rng.uniform(0.5, 1.0, band).tolist()
+        x = 0.0
+        for each, w in zip(c, rows, strict=True):
+            x += each * w
+        exact = sum(Fraction(each) * Fraction(w) for each, w in zip(c, rows, strict=True))
+        worst = max(worst, abs(float(Fraction(x) - exact)))
+    error = _recursion(f)[1]
+    assert 0.0 < worst <= error
+    found = calibrate_sums(factorization=f, dim=1, bound=1.0, epsilon=1.0, delta=1e-6, leaf=1000)
+    plain = f.column_norm * found.sensitivity
+    assert found.charged >= plain + 2.0 * math.sqrt(f.steps) * 1000 * error
+    assert _recursion(Banded(9, 1))[1] == 0.0
 
 
 @pytest.mark.parametrize(("leaf", "band"), [(1, MOST_BANDWIDTH), (100, 4096), (1 << 20, 16)])
