@@ -14,6 +14,7 @@ from privol.errors import InvalidParameter
 from privol.factorizations import (
     BLT,
     DESIGNS,
+    Banded,
     Factorization,
     Honaker,
     Independent,
@@ -104,6 +105,9 @@ def dense(f: Factorization) -> tuple[Matrix, Matrix]:
         return dense_blt(f)
     if isinstance(f, Independent):
         return ones(f.steps), np.eye(f.steps)
+    if isinstance(f, Banded):
+        root = np.where(np.subtract.outer(range(f.steps), range(f.steps)) < f.bandwidth, dense_sqrt(f.steps)[1], 0.0)
+        return np.linalg.solve(root.T, ones(f.steps).T).T, root
     made = {"tree": dense_tree, "honaker": dense_honaker, "smooth": dense_smooth, "sqrt": dense_sqrt}
     return made[f.design](f.steps)
 
