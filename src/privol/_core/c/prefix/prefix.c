@@ -28,7 +28,7 @@ static uint64_t first_word(const pv_prefix_plan *p) {
 /* Vectors of `dim` of the secret and of the public part, after the row. */
 static size_t secret_vectors(const pv_prefix_plan *p) {
     const size_t order = (size_t)p->order;
-    if (of_intervals(p)) return 3 + order;     /* x, total, whole, snapshots */
+    if (of_intervals(p)) return 3 + order;                               /* x, total, whole, snapshots */
     if (p->design == PV_BLT || p->design == PV_BANDED) return 2 + order; /* x, leaf, buffers or past */
     return p->design == PV_SQRT ? 2 + (size_t)(p->steps + p->block) : 2;
 }

@@ -41,14 +41,14 @@ typedef enum pv_design {
 
 typedef struct pv_prefix_plan {
     pv_design design;
-    int64_t dim;                 /* coordinates of a sum */
-    int64_t leaf;                /* rows of a step */
-    int64_t steps;               /* that may be made */
-    int noisy;                   /* 0: x itself is released */
-    double std;                  /* of all draws */
-    double magnitude;            /* public bound of the coordinates of x */
-    double grid;                 /* g, a power of two; designs of intervals */
-    int shift;                   /* h = 2^shift g */
+    int64_t dim;      /* coordinates of a sum */
+    int64_t leaf;     /* rows of a step */
+    int64_t steps;    /* that may be made */
+    int noisy;        /* 0: x itself is released */
+    double std;       /* of all draws */
+    double magnitude; /* public bound of the coordinates of x */
+    double grid;      /* g, a power of two; designs of intervals */
+    int shift;        /* h = 2^shift g */
     int order; /* vectors that are kept: bits of `steps`, ones of a word (smooth), buffers (blt), steps before (banded) */
     const double *theta, *omega; /* blt: of the buffers */
     const double *coefficients;  /* sqrt: of C, of all steps; banded: of C, 1 + order */
