@@ -157,7 +157,9 @@ cdef class PrefixPlan:
             self.c.magnitude = largest * float(np.sum(np.abs(series))) * (1.0 + 1e-9)
         elif self.c.design == PV_BANDED:
             if not 1 <= series.shape[0] <= self.c.steps or series[0] != 1.0:
-                raise InvalidParameter(f"coefficients must be 1 and up to {self.c.steps - 1} more, found {series.shape[0]}")
+                raise InvalidParameter(
+                    f"coefficients must be 1 and up to {self.c.steps - 1} more, found {series.shape[0]}"
+                )
             inverse = -np.asarray(series)
             self.owners = (decay, weight, series, inverse)
             self.c.order = series.shape[0] - 1
