@@ -233,7 +233,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         score = self._score_of(x)
         if score is None:
             label = self.predict([x])[0]
-        elif np.ndim(score):
+        elif type(score) is not float and np.ndim(score):
             label = self.classes_[int(score[self._order].argmax())]
         else:
             label = self.classes_[int(score > 0.0 if self._order[0] == 0 else score < 0.0)]

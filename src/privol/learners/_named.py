@@ -86,6 +86,13 @@ class NamedFeatures:
         """Learn one row, as ``learn_one`` of the learner; errors call its features by their names."""
         learner: Any = self
         run = self.__dict__.get("_run")
+        if run is not None and user is None and type(x) is dict and (names := self._names()) is not None:
+            plain = named_row(x, names)
+            try:
+                if plain is not None and run.learn_one(plain, y):
+                    return self
+            except InvalidRow:  # nothing was learnt: said below, by the names
+                pass
         row = self._first_row(x) if run is None else self._named_row(x, run.state.n_rows)
         before = {name: self.__dict__[name] for name in _OF_A_RUN if name in self.__dict__}
         try:
@@ -97,8 +104,8 @@ class NamedFeatures:
                 self.__dict__.update(before)
             if error.column is None:
                 raise
-            names = row.names if isinstance(row, FirstRow) else self._names() or ()
-            text = str(error).replace(f"feature {error.column}:", f"feature {names[error.column]!r}:", 1)
+            known = row.names if isinstance(row, FirstRow) else self._names() or ()
+            text = str(error).replace(f"feature {error.column}:", f"feature {known[error.column]!r}:", 1)
             raise type(error)(text, row=error.row, column=error.column) from None
         return self
 
