@@ -107,7 +107,7 @@ class _FrequentCoder:
     def __init__(self, schema: Schema, classes: tuple[Any, ...]) -> None:
         assert schema.rows is not None
         self.schema, self.classes, self._part = schema, classes, schema.rows
-        self.n_features = len(self._part.kept)
+        self.n_features = self._part.n_features
 
     def encode(self, batch: _SparseBatch, first_row: int) -> Piece:
         """Return the rows of a batch."""

@@ -134,7 +134,7 @@ def frequent_rows(X: Any, part: FrequentFeatures) -> Any:
         first = np.flatnonzero(bad)
         values = np.concatenate([values, np.full(len(first), np.nan)])
         places, rows = np.concatenate([places, np.zeros(len(first), dtype=np.int64)]), np.concatenate([rows, first])
-    made = sp.csr_array((values, (rows, places)), shape=(n, len(kept)))
+    made = sp.csr_array((values, (rows, places)), shape=(n, part.n_features))
     made.sort_indices()
     return made
 
@@ -174,7 +174,7 @@ class FrequentSource(Source):
                 f"{part.features:,}"
             )
         self._source, self._part = source, part
-        self.n_features = len(part.kept)
+        self.n_features = part.n_features
         self.facts = replace(source.facts, conditions=(*source.facts.conditions, *conditions))
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:

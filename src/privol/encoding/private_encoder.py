@@ -243,7 +243,7 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
                     f"input_features should have length equal to number of features ({n_columns}), found {len(given)}"
                 )
         if part is not None:
-            return np.array([f"#{feature}" for feature in part.kept], dtype=object)
+            return np.array(part.names, dtype=object)
         schema = self.schema_
         if given is not None and known is None:
             own = tuple(map(str, given))

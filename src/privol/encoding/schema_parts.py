@@ -270,6 +270,16 @@ class FrequentFeatures:
     features: int
     kept: tuple[int, ...]
 
+    @property
+    def n_features(self) -> int:
+        """How many features the rows have then."""
+        return len(self.kept)
+
+    @property
+    def names(self) -> list[str]:
+        """What these are called: "#17" for feature 17."""
+        return [f"#{feature}" for feature in self.kept]
+
 
 Column = Drop | NumberColumn | Levels | Hashed | Knots
 
