@@ -153,17 +153,28 @@ def watched(stream: Any, learner: Any, classes: int) -> float:
     return figure(np.concatenate(targets), np.concatenate(scores), classes)
 
 
-def sparse(path: Path, epsilon: float, key: int, *, frequent: bool) -> float:
-    """Return the AUC over the second half of documents in a random order, of all their words or the frequent ones."""
+def documents(path: Path) -> tuple[Any, FloatArray]:
+    """Return the rows of documents and their labels, 0 and 1."""
     blocks = list(open_stream(path, format="libsvm", n_features=WORDS, classes=(-1, 1)))
-    X, y = sp.vstack([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
+    return sp.vstack([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
+
+
+def sparse(X: Any, y: FloatArray, epsilon: float, key: int, *, frequent: bool, sketch: int = 0) -> float:
+    """Return the AUC over the second half of sparse rows in a random order: of all features or of the frequent ones.
+
+    With a sketch what is not frequent shares so many features, or all of them do.
+    """
     order = np.random.default_rng(key).permutation(len(y))
     X, y, ledger = X[order], y[order], Ledger()
-    schema = PrivateEncoder(epsilon=epsilon, ledger=ledger, random_state=2 * key) if frequent else None
+    schema: Any = None
+    if frequent:
+        schema = PrivateEncoder(epsilon=epsilon, ledger=ledger, random_state=2 * key, sketch=sketch)
+    elif sketch:
+        schema = {"rows": {"features": X.shape[1], "kept": [], "sketch": sketch}}
     try:
         stream: Any = open_stream((X, y), classes=(0, 1), schema=schema, block_rows=BLOCK)
     except StreamError as error:
-        say("RCV1", error)
+        say("sparse rows", error)
         return 0.5
     n = stream.count_rows()
     words: dict[str, Any] = {"epsilon": epsilon, "x_bound": 1.0}
@@ -249,8 +260,9 @@ def main() -> None:
 
 def of_documents(path: Path, epsilon: float, runs: int) -> list[str]:
     """Return the row of a table: of all features, and of the frequent ones."""
+    X, y = documents(path)
     found = [
-        shown([sparse(path, epsilon, key, frequent=frequent) for key in range(runs)]) for frequent in (False, True)
+        shown([sparse(X, y, epsilon, key, frequent=frequent) for key in range(runs)]) for frequent in (False, True)
     ]
     row = ["RCV1, 47,236 words", f"{epsilon:g}", *found]
     say(*row)

@@ -357,7 +357,8 @@ def _encoding(found: Mapping[str, Any]) -> str:
     if found["reused"]:
         said = f"learnt from {found['rows']:,} rows, and the model learns them too, by the rest of the budget; "
     if found["frequent_features"] is not None:
-        return f"{said}{found['frequent_features']:,} frequent features are used"
+        others = f", and {found['sketch']:,} that all others share" if found.get("sketch") else ""
+        return f"{said}{found['frequent_features']:,} frequent features are used{others}"
     rare = f"values in fewer than {found['visible_share']:.1%} of the rows are not seen"
     said += f"{found['columns']:,} columns are used; {rare}"
     label = found.get("visible_label_share")  # not in the records of older runs

@@ -111,6 +111,8 @@ def test_both_phases_stand_side_by_side():
     assert model.guarantee_.horizon == model.n_rows_ == 6000
     sentence = model.guarantee_.sentence()
     assert "NOT PRIVATE" in sentence
+    named = f"row 1 to {rows:,} taught the schema by histograms, under the Gaussian mechanism with mu = "
+    assert f"{named}{taught.guarantee.mu:.6g}, and the model learnt row {rows + 1:,} and later ones alone" in sentence
     assert "a row is in one part only" in sentence
     assert "another account" not in sentence
     again = model.fit(X, labels_of(X))  # pays again, from the same ledger

@@ -92,3 +92,18 @@ def test_what_does_not_fit_together():
     table = PrivateClassifier(**BUDGET, horizon=100).partial_fit(np.ones((5, FEATURES)), Y[:5])
     with pytest.raises(InvalidParameter, match="learnt of columns"):
         table.partial_fit(X[:5], Y[:5])
+
+
+def test_the_sentence_says_which_rows_paid_for_what():
+    first = FITTED.encoder_.plan_.rows
+    mechanism = "the schema by votes of rows for their features, under the Gaussian mechanism"
+    mu = f"{FITTED.encoder_.plan_.mu:.6g}"
+    assert (
+        f"row 1 to {first:,} taught {mechanism} with mu = {mu}, and the model learnt row {first + 1:,} and later ones "
+        "alone: a row is in one part only, so together they cost as much as the more expensive of them (parallel "
+        "composition)"
+    ) in FITTED.guarantee_.sentence()
+    taught = FITTED.encoder_.guarantee_.sentence()
+    assert "by 1 phase of votes for their features under the Gaussian mechanism" in taught
+    again = PrivateClassifier(**{**BUDGET, "reuse_rows": True}, **LABELS).fit(X, Y)
+    assert "the schema was learnt from the same rows by votes of rows for their features" in again.guarantee_.sentence()

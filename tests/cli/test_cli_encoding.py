@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
-from cli_tools import entries_of, listed, piped, privol_cli, run_json, start
+from cli_tools import entries_of, listed, piped, privol_cli, run_json, sparse_rows, start
 
 from privol.cli.app import BUDGET, DATA, OK, USAGE
 from privol.guarantees import gdp_mu
 from privol.ledger import Ledger
 from privol.state import load_model
 from privol.streams import Schema
+from privol.tables import facts_of
 
 pytestmark = pytest.mark.process
 
@@ -148,6 +149,8 @@ def test_refused(here):
         (("--cross", "age,town", "--cross", "town,age"), USAGE, "the cross of 'town' and 'age' is declared twice"),
         (("--cross", "age,town", "--drop", "town"), USAGE, "'town' is dropped, allowed are columns with"),
         (("--no-learn-schema", "--cross", "age,town"), USAGE, "--cross applies to a learnt encoding"),
+        (("--no-learn-schema", "--sketch", "8"), USAGE, "--sketch goes with --learn-schema"),
+        (("--sketch", "8"), USAGE, "sketch applies to sparse rows of numbered features, found columns"),
         (("--learner", "output-perturbation", "--cross", "age,town"), USAGE, "--cross is not an option of --learner"),
         (("--learner", "output-perturbation", "--drop", "age"), USAGE, "--drop is not an option of --learner"),
     ):
@@ -372,17 +375,6 @@ def test_an_encoding_that_is_killed_is_paid_for(here):
     assert Ledger.read(journal).spent.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)
 
 
-def sparse_rows(path, n, seed=0):
-    """Rows of twelve words by Zipf's law, of which two frequent ones decide the label."""
-    rng = np.random.default_rng(seed)
-    words = np.minimum(rng.zipf(1.4, size=(n, 12)) * 7 % 3000, 2999)
-    label = np.where(((words == 7) | (words == 28)).any(axis=1), "1", "-1")
-    with open(path, "w") as file:
-        for row, y in zip(words, label, strict=True):
-            pairs = " ".join(f"{at + 1}:1" for at in np.unique(row))
-            file.write(f"{y} {pairs}\n")
-
-
 def test_a_private_schema_may_be_shown_and_used(here):
     words = ("info", "rows.csv", "--target", "outcome", "--private", "--epsilon", "2", "--drop", "id")
     found = privol_cli(*words)
@@ -584,8 +576,17 @@ def test_frequent_features_of_sparse_rows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sparse_rows("rows.svm", 40_000)
     words = ("run", "rows.svm", "--positive", "1", "--n-features", "3000", "--one-based", "--learn-schema")
+    words += ("--sketch", "40")
     record = run_json(*words, "--seed", "1", "--out", "whole")
-    assert record["features"] == record["encoding"]["frequent_features"] < 600
+    assert record["features"] == record["encoding"]["frequent_features"] + 40 < 600
+    assert record["encoding"]["sketch"] == 40
+    shown = dict(facts_of(record))["encoding"]
+    assert shown.endswith("frequent features are used, and 40 that all others share")
+    checked = [line for line in privol_cli("verify", "whole").stdout.splitlines() if line]
+    assert any("phase 'votes'" in line for line in checked)
+    fails = [line for line in checked if not line.startswith("holds")]
+    assert ["bits: the noise is of a known seed" in line for line in fails] == [True, False]  # and that all in all
+    assert "sketch 39" in privol_cli("explain", "whole", "--json").stdout
     assert record["rows"] == 40_000 - record["encoding"]["rows"]
     assert record["diagnostics"]["run"]["progressive"]["auc"] > 0.65
     assert record["budget"]["reserved"]["epsilon"] == pytest.approx(1.0, rel=1e-6)

@@ -233,7 +233,7 @@ def test_the_schema_is_kept_as_it_is():
         ({"features": 5, "kept": []}, "rows.kept must be a list"),
         ({"features": 5, "kept": [1, 5]}, "rows.kept must be an integer of at least 0 and at most 4"),
         ({"features": 5, "kept": [2, 1]}, "rows.kept must ascend"),
-        ({"features": 5, "kept": [1], "sketch": 3}, "sketch"),
+        ({"features": 5, "kept": [1], "cosine": 3}, "cosine"),
         ({"features": 0, "kept": [1]}, "rows.features must be an integer of at least 1"),
     ],
 )

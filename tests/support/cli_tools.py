@@ -11,6 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import warm
 from click.testing import CliRunner
 
@@ -65,6 +66,17 @@ def listed(folder):
 def entries_of(folder):
     """What the ledger of a run directory says of each run."""
     return Ledger.read(Path(folder) / "ledger.jsonl").entries()
+
+
+def sparse_rows(path, n, seed=0):
+    """Rows of twelve words by Zipf's law, of which two frequent ones decide the label."""
+    rng = np.random.default_rng(seed)
+    words = np.minimum(rng.zipf(1.4, size=(n, 12)) * 7 % 3000, 2999)
+    label = np.where(((words == 7) | (words == 28)).any(axis=1), "1", "-1")
+    with open(path, "w") as file:
+        for row, y in zip(words, label, strict=True):
+            pairs = " ".join(f"{at + 1}:1" for at in np.unique(row))
+            file.write(f"{y} {pairs}\n")
 
 
 @contextlib.contextmanager

@@ -58,6 +58,8 @@ class PrivateModel(LearnsLive):
     horizon: int | None
     drop: Sequence[str]
     crosses: Sequence[tuple[str, str]]
+    #: Only labels come with sparse rows.
+    sketch: int = 0
     reuse_rows: bool | None
     rows_per_user: int | None
     user_separation: int
@@ -332,6 +334,7 @@ class PrivateModel(LearnsLive):
             declared=declared,
             drop=self.drop,
             crosses=self.crosses,
+            sketch=self.sketch,
         )
         encoder.null_rows = self.on_invalid == "zero"
         return encoder

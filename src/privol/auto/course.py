@@ -344,9 +344,9 @@ def together(encoder: PrivateEncoder, model: Guarantee) -> Guarantee:
     first = encoder.plan_.rows + 1
     one = " for one row" if model.unit == "user" else ""
     own = (
-        f"row 1 to {first - 1:,} taught the schema by histograms, under the Gaussian mechanism with mu = "
-        f"{encoder.plan_.mu:.6g}{one}, and the model learnt row {first:,} and later ones alone: a row is in one part "
-        "only, so together they cost as much as the more expensive of them (parallel composition)",
+        f"row 1 to {first - 1:,} taught the schema by {schema.taught_by}, under the Gaussian mechanism with "
+        f"mu = {encoder.plan_.mu:.6g}{one}, and the model learnt row {first:,} and later ones alone: a row is in one "
+        "part only, so together they cost as much as the more expensive of them (parallel composition)",
     )
     others = [words for words in model.conditions if words not in schema.conditions_from(first)]
     others += [words for words in taught.conditions if words not in others]

@@ -168,6 +168,7 @@ def encoder_for(
     declared: Any = None,
     drop: Sequence[str] = (),
     crosses: Sequence[tuple[str, str]] = (),
+    sketch: int = 0,
 ) -> PrivateEncoder:
     """Return what learns the encoding for a learner: with its budget, or from all rows with ``mu`` of its own.
 
@@ -214,6 +215,7 @@ def encoder_for(
         declared=declared,
         drop=drop,
         crosses=crosses,
+        sketch=sketch,
         regression=regression,
         random_state=made.random_state,
         ledger=ledger,
@@ -281,7 +283,7 @@ def with_schema(found: Guarantee, schema: Any) -> Guarantee:
     """Return what a guarantee becomes together with that of the schema, which the same rows taught."""
     learnt = schema.learnt
     own = (
-        "the schema was learnt from the same rows by histograms, under the Gaussian mechanism with mu = "
+        f"the schema was learnt from the same rows by {schema.taught_by}, under the Gaussian mechanism with mu = "
         f"{learnt.mu:.6g}{'' if found.unit == 'row' else ' for one row'}, which is counted here",
     )
     both = replace(

@@ -86,6 +86,9 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         otherwise nothing counts them. Default: it covers one row.
     user_separation : int, default=1
         With ``rows_per_user``: any two rows of a user are at least this many rows apart. This needs less noise.
+    sketch : int, default=0
+        Of sparse rows: how many features those share that are not frequent, as in
+        :class:`~privol.encoding.PrivateEncoder`. 0: they are left out.
 
     Attributes
     ----------
@@ -146,6 +149,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         random_state: Any = None,
         rows_per_user: int | None = None,
         user_separation: int = 1,
+        sketch: int = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -164,6 +168,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         self.random_state = random_state
         self.rows_per_user = rows_per_user
         self.user_separation = user_separation
+        self.sketch = sketch
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None, users: ArrayLike | None = None) -> Self:
         """Learn a block of rows; how the rows are cut into blocks never changes the result.

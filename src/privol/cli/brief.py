@@ -76,6 +76,7 @@ def _learnt(record: Mapping[str, Any]) -> RenderableType:
     if encoding is not None:
         used = "frequent features" if encoding["frequent_features"] is not None else "columns"
         count = encoding["frequent_features"] if encoding["frequent_features"] is not None else encoding["columns"]
+        used += f" and {encoding['sketch']:,} that all others share" if encoding.get("sketch") else ""
         others = "which the model learns too" if encoding["reused"] else "which the model does not learn"
         left_out = _left_out(list(encoding["dropped"]))
         table.add_row("encoding", f"{count:,} {used}, learnt from {encoding['rows']:,} rows, {others}{left_out}")

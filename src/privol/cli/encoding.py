@@ -78,6 +78,7 @@ def encoder_for(
     regression: bool | None,
     mu: float | None,
     shares: bool,
+    sketch: int,
 ) -> Any:
     """Return what learns the encoding for a learner: with its budget, or from all rows with ``mu`` of its own.
 
@@ -101,6 +102,7 @@ def encoder_for(
         declared=declared,
         drop=() if drop is None else [name.strip() for name in drop.split(",")],
         crosses=crosses,
+        sketch=sketch,
     )
 
 
@@ -118,6 +120,7 @@ def what_taught(encoder: Any) -> dict[str, Any]:
         "mu": plan.mu if encoder.guarantee_.kind == "gdp" else "inf",
         "columns": len(encoder.schema_.columns) - len(encoder.dropped_),
         "frequent_features": None if encoder.schema_.rows is None else len(encoder.schema_.rows.kept),
+        "sketch": None if encoder.schema_.rows is None else encoder.schema_.rows.sketch,
         "labelled": encoder.labelled_,
         "dropped": dict(encoder.dropped_),
         "crosses": [cross_name(pair) for pair in encoder.schema_.crosses],

@@ -26,11 +26,11 @@ LEDGER = "ledger.jsonl"
 #: What belongs to runs of rows in order, and the value that asks for nothing.
 _NOT_OFFLINE: dict[str, Any] = {
     "horizon": None, "private_metrics": None, "metric_windows": None, "checkpoint": 0,
-    "delay": None, "drop": None, "cross": (), "learn_schema": False, "schema_share": None,
+    "delay": None, "drop": None, "cross": (), "sketch": 0, "learn_schema": False, "schema_share": None,
 }  # fmt: skip
 
 _LEARNS = ": privol info FILE --private learns a schema for it, under a budget of its own"
-_HELPS = dict.fromkeys(("drop", "cross", "learn_schema", "schema_share"), _LEARNS)
+_HELPS = dict.fromkeys(("drop", "cross", "sketch", "learn_schema", "schema_share"), _LEARNS)
 
 
 def fit_rows(

@@ -87,6 +87,7 @@ def prepare(
     learn_schema: bool | None,
     drop: str | None,
     crosses: tuple[tuple[str, str], ...],
+    sketch: int,
     schema_share: float | None,
     private_metrics: float | None,
     metric_windows: int | None,
@@ -138,6 +139,7 @@ def prepare(
             wanted = _regression(trial, learner, "loss" in given, file, options)
             ledger = stack.enter_context(closing(Ledger(adjacency=trial.adjacency, journal=journal, **limit)))
             words: dict[str, Any] = {"declared": options["schema"], "drop": drop, "crosses": crosses, "mu": own}
+            words["sketch"] = sketch
             words["shares"] = private is None and not renewed and getattr(trial, "calibration", "tight") == "tight"
             expected = _EXPECTED if unsized else rows
             encoder = encoder_for(trial, horizon=expected, ledger=ledger, regression=wanted, **words)
@@ -145,6 +147,8 @@ def prepare(
         raise click.UsageError("--drop applies to a learnt encoding; a schema has drop = true for each column")
     if crosses and encoder is None and before is None:
         raise click.UsageError("--cross applies to a learnt encoding; in a schema use [[cross]]")
+    if sketch and encoder is None and before is None:
+        raise click.UsageError("--sketch goes with --learn-schema; in a schema of sparse rows use sketch below [rows]")
     read = dict(options)
     with _said_as_spent(encoder, directory), _short_of_rows(unsized):
         stream, inputs = open_for_run(file, options, diagnostics, encoder=encoder, kept=before)

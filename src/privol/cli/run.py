@@ -36,7 +36,7 @@ _PRIVACY = (
 _PARAMETERS = " ".join(o.parameter for o in LEARNER_OPTIONS if o.parameter not in ("loss", *_PRIVACY.split()))
 _TOPICS = (
     Topic("columns", "What the columns mean (public)", "schema target classes positive ranges n_features columns"),
-    Topic("learnt", "What is learnt of them (private)", "learn_schema drop cross schema_share"),
+    Topic("learnt", "What is learnt of them (private)", "learn_schema drop cross sketch schema_share"),
     Topic("file", "How FILE is written", f"{FILE_OPTIONS} zero_based"),
     Topic("budget", "Budget and releases", _PRIVACY),
     Topic("learner", "Learner", f"learner loss huber_width smooth_hinge_width {_PARAMETERS}"),
@@ -114,7 +114,8 @@ class _RunCommand(GroupedCommand):
     default=None,
     help="Learn from the first rows, within the budget, what the columns mean; the model learns the other rows. With "
     "--schema: learn what the schema does not name. Sparse rows: learn which features are frequent, and leave out the "
-    "others.  [default: for a FILE with columns, not -, unless --schema, --ranges or --x-bound is given]",
+    "others (but see --sketch).  [default: for a FILE with columns, not -, unless --schema, --ranges or --x-bound is "
+    "given]",
 )
 @click.option("--drop", metavar="A,B,...", help="Columns that a learnt encoding leaves out.")
 @click.option(
@@ -124,6 +125,14 @@ class _RunCommand(GroupedCommand):
     metavar="A,B",
     help="Add features to a learnt encoding for what only both columns together say: one for each pair of their "
     "features. Costs no budget; may be given several times.",
+)
+@click.option(
+    "--sketch",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="WIDTH",
+    help="Sparse rows whose frequent features are learnt: let all other features share this many, by a public hash. "
+    "Costs no budget, and rarely gains anything.  [default: they are left out]",
 )
 @click.option(
     "--schema-share",
@@ -226,6 +235,7 @@ def learn_rows(
     learn_schema: bool | None,
     drop: str | None,
     cross: tuple[tuple[str, str], ...],
+    sketch: int,
     schema_share: float | None,
     seed: int | None,
     checkpoint: int,
@@ -259,7 +269,7 @@ def learn_rows(
     with ExitStack() as stack:
         ready = prepare(
             directory, stack, file=file, learner=learner, horizon=horizon, options=options, kept=kept,
-            learn_schema=learn_schema, drop=drop, crosses=cross, schema_share=schema_share,
+            learn_schema=learn_schema, drop=drop, crosses=cross, sketch=sketch, schema_share=schema_share,
             private_metrics=private_metrics, metric_windows=metric_windows, seed=seed, diagnostics=diagnostics,
             delay=delay, talking=not (as_json or quiet),
         )  # fmt: skip

@@ -2,7 +2,7 @@
 
 Noise for tens of thousands of features that hardly any row has drowns those that many rows have. The first rows vote
 for the features that they have; the following rows are what is left of them in the features that stand out, scaled to
-norm 1.
+norm 1. All other features may share a sketch beside them (:mod:`privol.encoding.sketch`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..noise import Source as NoiseSource
 from ..readers.base import Piece, Progress, Source
 from .phases import EncodingPlan
 from .schema_parts import FrequentFeatures
+from .sketch import OF_KEPT, OF_SKETCH, sketched
 
 __all__ = ["FrequentRun", "FrequentSource", "frequent_rows"]
 
@@ -45,10 +46,12 @@ class FrequentRun:
     plan : EncodingPlan
     source : privol.noise.Source or None
         Of the noise; None where the plan has none.
+    sketch : int
+        Features that those share that are not frequent: with any, none need be frequent.
     """
 
-    def __init__(self, n_features: int, plan: EncodingPlan, source: NoiseSource | None) -> None:
-        self._plan, self._source = plan, source
+    def __init__(self, n_features: int, plan: EncodingPlan, source: NoiseSource | None, sketch: int = 0) -> None:
+        self._plan, self._source, self._sketch = plan, source, sketch
         self._votes = np.zeros(n_features, dtype=np.int64)
         self._left = plan.features
         self.kept: tuple[int, ...] = ()
@@ -76,10 +79,11 @@ class FrequentRun:
             words: dict[str, Any] = {"stream": STREAM_ENCODING, "row": 1, "decide": decide_lattice_point}
             noisy = self._source.add(votes, std, bound=float(self._plan.features * _VOTES), **words)
             kept = _standing_out(noisy / std)
-        if not len(kept):
+        if not len(kept) and not self._sketch:
             raise StreamError(
                 f"no feature stood out of the noise of the {self._plan.features:,} rows that were to teach which are "
-                "frequent: more rows or a larger epsilon are needed, or a schema that names the features to keep"
+                "frequent: more rows or a larger epsilon are needed, a sketch of all features, or a schema that names "
+                "those to keep"
             )
         self.kept = tuple(kept.tolist())
 
@@ -112,31 +116,54 @@ def _standing_out(scores: FloatArray) -> npt.NDArray[np.int64]:
 def frequent_rows(X: Any, part: FrequentFeatures) -> Any:
     """Return the rows of the kept features, each scaled to norm 1 by itself; a row that has none is 0.
 
+    With a sketch both it and the kept features are scaled by themselves, to norms whose squares add up to 1 at most.
     A row with a NaN or an infinity among all its features has a NaN in its first one.
     """
     X = _canonical(X)
-    kept = np.array(part.kept, dtype=np.int64)
     n = X.shape[0]
     rows = np.repeat(np.arange(n), np.diff(X.indptr))
-    place = np.minimum(np.searchsorted(kept, X.indices), len(kept) - 1)
-    ours = kept[place] == X.indices
+    place, ours = _places(X.indices, part)
     bad = np.zeros(n, dtype=bool)
     bad[rows[~np.isfinite(X.data)]] = True
-    ours &= ~bad[rows]
-    values, places, rows = X.data[ours].astype(np.float64), place[ours], rows[ours]
+    sound = ~bad[rows]
+    here = ours & sound
+    values, places, of = X.data[here].astype(np.float64), place[here], rows[here]
+    _to_norm_1(values, of, n)
+    if part.sketch:
+        others = sound & ~ours
+        shared, columns, where = sketched(X.data[others], X.indices[others], rows[others], n, part.sketch)
+        _to_norm_1(shared, where, n)
+        if part.kept:  # else there is only the sketch
+            values *= OF_KEPT
+            shared *= OF_SKETCH
+        values, of = np.concatenate([values, shared]), np.concatenate([of, where])
+        places = np.concatenate([places, columns + len(part.kept)])
+    if bad.any():
+        first = np.flatnonzero(bad)
+        values = np.concatenate([values, np.full(len(first), np.nan)])
+        places, of = np.concatenate([places, np.zeros(len(first), dtype=np.int64)]), np.concatenate([of, first])
+    made = sp.csr_array((values, (of, places)), shape=(n, part.n_features))
+    made.sort_indices()
+    return made
+
+
+def _places(indices: Any, part: FrequentFeatures) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return where each feature stands among those that are kept, and whether it is one of them."""
+    if not part.kept:
+        return np.zeros(len(indices), dtype=np.int64), np.zeros(len(indices), dtype=bool)
+    kept = np.array(part.kept, dtype=np.int64)
+    place = np.minimum(np.searchsorted(kept, indices), len(kept) - 1)
+    return place, kept[place] == indices
+
+
+def _to_norm_1(values: FloatArray, rows: npt.NDArray[np.int64], n: int) -> None:
+    """Scale the values of each row, in place, so that their norm is 1 at most, and 1 but for roundings."""
     # by its largest value first: squares of large or small numbers are infinite or 0
     largest = np.zeros(n)
     np.maximum.at(largest, rows, np.abs(values))
     values /= np.where(largest > 0.0, largest, 1.0)[rows]
     norms = np.sqrt(np.bincount(rows, weights=values * values, minlength=n))
     values /= np.where(norms > 0.0, norms * _ABOVE, 1.0)[rows]
-    if bad.any():
-        first = np.flatnonzero(bad)
-        values = np.concatenate([values, np.full(len(first), np.nan)])
-        places, rows = np.concatenate([places, np.zeros(len(first), dtype=np.int64)]), np.concatenate([rows, first])
-    made = sp.csr_array((values, (rows, places)), shape=(n, part.n_features))
-    made.sort_indices()
-    return made
 
 
 def _canonical(X: Any) -> Any:

@@ -40,7 +40,7 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
     transformer of scikit-learn: :meth:`fit` learns from *all* rows that it is given. A learner of the same rows then
     costs its own budget in addition, in a pipeline or not; a shared :class:`~privol.ledger.Ledger` adds them up.
 
-    For sparse rows of numbered features it learns which are frequent, and keeps these.
+    For sparse rows of numbered features it learns which are frequent, and keeps these; others may share a ``sketch``.
 
     Parameters
     ----------
@@ -82,6 +82,10 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
     user_separation : int, default=1
         With ``rows_per_user``: any two rows of a user are at least this many rows apart. With a larger distance fewer
         of them teach.
+    sketch : int, default=0
+        Of sparse rows: how many features those share that are not frequent (up to 2^30), by a public hash, with a fifth
+        of a row's square. This costs nothing, and rarely gains anything: ``docs/encoding.md`` has figures. 0: they are
+        left out.
     sparse_output : bool, optional
         Whether :meth:`transform` returns CSR. Default: if its rows are sparse.
 
@@ -136,6 +140,7 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
         ledger: Ledger | None = None,
         rows_per_user: int | None = None,
         user_separation: int = 1,
+        sketch: int = 0,
         sparse_output: bool | None = None,
     ) -> None:
         super().__init__(
@@ -153,6 +158,7 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
             ledger=ledger,
             rows_per_user=rows_per_user,
             user_separation=user_separation,
+            sketch=sketch,
         )
         self.sparse_output = sparse_output
 

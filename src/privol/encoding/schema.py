@@ -162,6 +162,8 @@ class Schema:
             record["cross"] = [{"columns": list(pair)} for pair in self.crosses]
         if self.rows is not None:
             record["rows"] = {"features": self.rows.features, "kept": list(self.rows.kept)}
+            if self.rows.sketch:  # younger: what says nothing is left out
+                record["rows"]["sketch"] = self.rows.sketch
         for key, part in (("target", self.target), ("user", self.user), ("delay", self.delay)):
             if part is not None:
                 record[key] = _changed(part)
@@ -207,6 +209,11 @@ class Schema:
         return frozenset(text.strip() for text in self.file.get("missing", ()))
 
     @property
+    def taught_by(self) -> str:
+        """What the rows gave that taught it, if any did: counts in histograms, or votes."""
+        return "histograms" if self.rows is None else "votes of rows for their features"
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """What a guarantee rests on because of this schema: a warning if it is a draft, its cost if it was learnt."""
         return self.conditions_from(1)
@@ -232,8 +239,8 @@ class Schema:
             pays += ", of a user any number of rows, each of which costs that mu beside all that is said here of users"
         return (
             *found,
-            f"{taught} by histograms, under the Gaussian mechanism {noise}{seeded}: another account pays for that, "
-            f"{pays}; names, types and order of the columns and the number of rows are public",
+            f"{taught} by {self.taught_by}, under the Gaussian mechanism {noise}{seeded}: another account pays for "
+            f"that, {pays}; names, types and order of the columns and the number of rows are public",
         )
 
     @property

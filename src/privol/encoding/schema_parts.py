@@ -13,9 +13,11 @@ from .users_taught import taught_squares
 __all__ = [
     "LEAST_SQUARE",
     "MISSING",
+    "MOST_HASHED",
     "MOST_HIDDEN_USERS",
     "MOST_USERS",
     "UNKNOWN",
+    "WIDEST",
     "Cell",
     "Column",
     "Delay",
@@ -35,6 +37,9 @@ __all__ = [
 MOST_USERS = 1 << 24
 #: And at most where surplus rows are null rows: of so many the guarantee knows how likely two have one keyed hash.
 MOST_HIDDEN_USERS = 1 << 28
+
+#: Numbered features of which a sketch can be, as the number of each is hashed as four bytes; and places of a sketch.
+MOST_HASHED, WIDEST = 1 << 31, 1 << 30
 
 Cell = str | int | float
 Pair = tuple[float, float]
@@ -257,7 +262,7 @@ def _from_means(values: Sequence[Fraction], means: Sequence[Fraction]) -> Fracti
 
 @dataclass(frozen=True)
 class FrequentFeatures:
-    """Rows of numbered features, nearly all of them 0: some features are kept, and each row is scaled to norm 1.
+    """Rows of numbered features, nearly all of them 0: some are kept, and each row is scaled to norm 1, or less.
 
     Attributes
     ----------
@@ -265,20 +270,23 @@ class FrequentFeatures:
         Of the rows as they come.
     kept : tuple of int
         Numbers of those that are kept, from 0, ascending.
+    sketch : int
+        Features that all others share, by a public hash (:mod:`privol.encoding.sketch`); 0: the others are left out.
     """
 
     features: int
     kept: tuple[int, ...]
+    sketch: int = 0
 
     @property
     def n_features(self) -> int:
         """How many features the rows have then."""
-        return len(self.kept)
+        return len(self.kept) + self.sketch
 
     @property
     def names(self) -> list[str]:
-        """What these are called: "#17" for feature 17."""
-        return [f"#{feature}" for feature in self.kept]
+        """What these are called: "#17" for feature 17, behind them "sketch 0", "sketch 1", ..."""
+        return [*(f"#{feature}" for feature in self.kept), *(f"sketch {place}" for place in range(self.sketch))]
 
 
 Column = Drop | NumberColumn | Levels | Hashed | Knots

@@ -17,9 +17,11 @@ from ..readers.formats import FORMATS
 from .labels import label_key
 from .schema_parts import (
     MISSING,
+    MOST_HASHED,
     MOST_HIDDEN_USERS,
     MOST_USERS,
     UNKNOWN,
+    WIDEST,
     Cell,
     Column,
     Delay,
@@ -394,17 +396,20 @@ class SchemaReader:
             if schema.get(other):
                 self._fail("rows", f"is for sparse rows, which have no columns, and {other} applies to columns")
         found = schema["rows"]
-        self._known(found, "rows", ("features", "kept"))
-        features = integer(at_least=1, **{f"{self._name}: rows.features": found.get("features")})
+        self._known(found, "rows", ("features", "kept", "sketch"))
+        sketch = integer(at_least=0, at_most=WIDEST, **{f"{self._name}: rows.sketch": found.get("sketch", 0)})
+        most = {"at_most": MOST_HASHED} if sketch else {}
+        features = integer(at_least=1, **most, **{f"{self._name}: rows.features": found.get("features")})
         given = found.get("kept")
-        if not isinstance(given, (list, tuple)) or not given:
-            self._fail("rows.kept", f"must be a list of at least one number of a feature, found {given!r}")
+        if not isinstance(given, (list, tuple)) or not (given or sketch):
+            least = "numbers of features" if sketch else "at least one number of a feature, where there is no sketch"
+            self._fail("rows.kept", f"must be a list of {least}, found {given!r}")
         kept = tuple(
             integer(at_least=0, at_most=features - 1, **{f"{self._name}: rows.kept": feature}) for feature in given
         )
         if any(low >= high for low, high in itertools.pairwise(kept)):
             self._fail("rows.kept", "must ascend")
-        return FrequentFeatures(features, kept)
+        return FrequentFeatures(features, kept, sketch)
 
     def _crosses(self, found: Any) -> tuple[tuple[str, str], ...]:
         """Return the pairs; whether these columns can be crossed is for the schema to say."""

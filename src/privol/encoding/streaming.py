@@ -26,7 +26,7 @@ from .means import without_means_if_wide
 from .phases import FIRST_TOO_FEW, SHARE_OF_ALL, EncodingPlan, plan_encoding, plan_features
 from .rest import RestOfColumns, RestOfRows, after
 from .schema import Schema
-from .schema_parts import Column, Drop, FrequentFeatures, Learnt, NumberColumn, Target
+from .schema_parts import MOST_HASHED, WIDEST, Column, Drop, FrequentFeatures, Learnt, NumberColumn, Target
 from .users_taught import check_users, of_users
 
 __all__ = ["StreamEncoder"]
@@ -68,6 +68,7 @@ class StreamEncoder:
         ledger: Ledger | None = None,
         rows_per_user: int | None = None,
         user_separation: int = 1,
+        sketch: int = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -83,6 +84,7 @@ class StreamEncoder:
         self.ledger = ledger
         self.rows_per_user = rows_per_user
         self.user_separation = user_separation
+        self.sketch = sketch
 
     def plan(self, n_rows: int, n_columns: int, *, target: bool = True, whole: bool = False) -> EncodingPlan:
         """Return which rows would teach the encoding of so many columns, before any is read."""
@@ -151,6 +153,8 @@ class StreamEncoder:
         called and of which types they are. The schema is there when the lesson is done.
         """
         choice(SHAPES, numeric=self.numeric)
+        if integer(sketch=self.sketch, at_least=0, at_most=WIDEST):
+            raise InvalidParameter(f"{columns.name}: sketch applies to sparse rows of numbered features, found columns")
         declared = Schema() if self.declared is None else Schema.load(self.declared, partial=True)
         known = self._known(declared, columns)
         goal = self._goal(declared, columns, target, labels)
@@ -254,16 +258,21 @@ class StreamEncoder:
         for name, value in stated.items():
             if value:
                 raise InvalidParameter(f"{source.name}: {name} applies to columns, and sparse rows have none")
+        sketch = integer(sketch=self.sketch, at_least=0, at_most=WIDEST)
+        if sketch and source.n_features > MOST_HASHED:
+            raise InvalidParameter(
+                f"{source.name}: a sketch is of at most {MOST_HASHED:,} features, found {source.n_features:,}"
+            )
         n_rows = self._count_of(source)
         plan = self._planned(source, partial(plan_features, n_rows=n_rows, **self._whom()), whole)
         whole = whole or self.reused_
 
         def begin() -> tuple[FrequentRun, Account]:
             noise = self._open(plan, source.facts, whole)
-            return FrequentRun(source.n_features, plan, noise), self.account_
+            return FrequentRun(source.n_features, plan, noise, sketch), self.account_
 
         def conclude(run: FrequentRun) -> None:
-            part = FrequentFeatures(source.n_features, run.kept)
+            part = FrequentFeatures(source.n_features, run.kept, sketch)
             self.dropped_, self.uncrossed_, self.labelled_, self.counted_ = {}, {}, None, ()
             self.schema_ = Schema(rows=part, learnt=self._learnt(), name="the learnt schema")
 

@@ -88,6 +88,7 @@ def points_of_schema(schema: Schema, names: Mapping[str, Sequence[str]] | None =
     found: list[Points] = []
     if schema.rows is not None:
         labels = [f"feature {number}" for number in schema.rows.kept]
+        labels += [f"sketch {place}" for place in range(schema.rows.sketch)]
         return points_of_features(labels), len(labels)
     parts: dict[str, tuple[slice, list[str]]] = {}
     first = 0

@@ -35,7 +35,8 @@ WORDS_OF_RELEASED: dict[str, tuple[str, str, str]] = {
         "the rows, the exact gradients and steps, the noise, progressive accuracy or any other diagnostic",
     ),
     "encoding": (
-        "the schema that was learnt from them, by 1 phase of histograms under the Gaussian mechanism,",
+        # of histograms there are several: what the columns are, and where their numbers or categories lie
+        "the schema that was learnt from them, by 1 phase of votes for their features under the Gaussian mechanism,",
         "the schema that was learnt from them, by {} phases of histograms under the Gaussian mechanism, each of "
         "rows of its own,",
         "the rows, the exact counts, the noise or any diagnostic",
