@@ -18,6 +18,7 @@ from privol.distributed import DealtRows, InterleavedRows
 from privol.errors import InvalidParameter
 from privol.ledger import Ledger
 from privol.state import State, load_model
+from privol.verifying import verify
 
 pytestmark = pytest.mark.mpi
 
@@ -327,6 +328,7 @@ def test_command(tmp_path, together):
     assert (record["rows"], record["nodes"], record["ranks"], record["rounds"]) == (1000, 4, 3, 50)
     assert record["between_nodes"]["messages"] == 8 * 50
     assert json.loads((tmp_path / "R" / "run.json").read_text()) == record
+    assert [each.what for each in verify(tmp_path / "R") if not each.holds] == 3 * ["bits"]  # of a seed, by rank
     assert codes(together / "one") == [0], texts(together / "one", "err")
     assert "NOT PRIVATE: the noise came from a known seed" in texts(together / "one", "out")
     models = [load_model(place) for place in (tmp_path / "R", together / "one" / "S", tmp_path / "R" / "rank-0002")]

@@ -29,18 +29,18 @@ def change_run(run, change):
     (run / "run.json").write_text(json.dumps(record))
 
 
-def change_ledger(run, change):
-    entries = [json.loads(line) for line in (run / "ledger.jsonl").read_text().splitlines()]
+def change_ledger(run, change, name="ledger.jsonl"):
+    entries = [json.loads(line) for line in (run / name).read_text().splitlines()]
     digest, lines = "", []
     for number, entry in enumerate(change(entries), 1):
         entry = {**{key: value for key, value in entry.items() if key != "sha256"}, "number": number}
         digest = hashlib.sha256(f"{digest}\n{json.dumps(entry, sort_keys=True)}".encode()).hexdigest()
         lines.append(json.dumps({**entry, "sha256": digest}) + "\n")
-    (run / "ledger.jsonl").write_text("".join(lines))
+    (run / name).write_text("".join(lines))
 
 
-def caught(run):
-    """What does not hold of a run of which something has to."""
-    findings = verify(run)
+def caught(*runs, ledger=None):
+    """What does not hold of runs of which something has to."""
+    findings = verify(*runs, ledger=ledger)
     assert verdict(findings) == "does not hold"
     return [each.what for each in findings if each.holds is False]

@@ -186,10 +186,13 @@ def _describe(
     made: Any, opened: Any, inputs: dict[str, Any], ranks: Any, seconds: float, sent: Any, resumed: bool
 ) -> dict[str, Any]:
     from .. import __version__
+    from ..calibration import mechanism_record
     from ..guarantees import weaknesses
     from ..state import describe_parameters
+    from .records import figures_of
 
     guarantee, plan = made.guarantee_, made.plan_
+    mechanism = mechanism_record(plan)
     rows = plan.horizon
     return {
         "format": "privol.network-run",
@@ -211,6 +214,8 @@ def _describe(
         "summary": guarantee.summary(),
         "warnings": list(weaknesses(guarantee, rows=rows)),
         "guarantee": guarantee.to_record(),
+        "mechanism": None if mechanism is None else {"first_row": 1, **mechanism},
+        "budget": {"delta": guarantee.delta, "reserved": figures_of(guarantee.mu, guarantee.epsilon())},
         "sentence": guarantee.sentence(),
         "between_nodes": made.communication_,
         "between_ranks": {"messages": int(sent[:, 0].sum()), "bytes": int(sent[:, 1].sum())},

@@ -1,10 +1,9 @@
-"""An independent check of a run's guarantee: ``privol verify RUN``.
+"""An independent check of runs' guarantees: ``privol verify RUN...``.
 
-Reads ``run.json`` and ``ledger.jsonl`` of a run, and computes again, in interval arithmetic, what its noise costs one
-row and all rows of a user (``mechanisms.py``), what all mechanisms cost together, and which epsilon follows. Both files
-import nothing of privol, so they share no mistake with the code that they check: copied to a folder F they do without
-it, by ``F.checker.verify(RUN)``. They trust the record to say what the program did: which noise was drawn, and what
-gradients were cut to. What they have no proof for is not checked. Sections are of ``docs/proofs``.
+Reads ``run.json`` and ``ledger.jsonl`` of runs, and computes again, in interval arithmetic, what their noise costs one
+row and all rows of a user (``mechanisms.py``), what all of it costs together, and which epsilon follows. Both files
+import nothing of privol: copied to a folder F they do without it, by ``F.checker.verify(RUN)``. They trust the record
+where this says which noise was drawn, and what gradients were cut to; what they have no proof for is not checked.
 """
 
 from __future__ import annotations
@@ -13,29 +12,27 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mpmath import mp, mpf
 
-from .mechanisms import Mechanism, NotChecked, Record, delta_of_gdp, mechanism_of, shown, upper
+from .mechanisms import Mechanism, NotChecked, Record, delta_of_gdp, mechanism_of, upper, worst_places
 
 __all__ = ["Finding", "Unreadable", "verdict", "verify"]
 
 #: A claim that is a double may be one below the root of its square. The probability that two users are taken for one
-#: where whose rows they are is hidden, at most. Rows of a user whose divisions among parts of the stream are tried.
-SLACK, COLLISION, _MOST_DIVIDED = mpf(1) + mpf(2) ** -52, mpf(2) ** -72, 64
-#: Printed figures, which are rounded up.
+#: where whose rows they are is hidden, at most.
+SLACK, COLLISION = mpf(1) + mpf(2) ** -52, mpf(2) ** -72
+#: A printed figure, and whose it is; all are rounded up.
 _PRINTED = re.compile(
-    r"differential privacy with epsilon (?P<epsilon>\S+) \(?(?:at )?delta (?P<delta>[^ )]+)\)? for "
-    r"(?P<who>(?:the presence of )?one (?:row|user))(?P<rows> \(.*?\))? "
-    r"\((?:(?P<mu>\S+)-GDP|proved at delta \S+ alone.*?)\)"
-    r"(?:; epsilon (?P<other>\S+)(?: at delta (?P<beside>\S+))? for one (?:row|user))?"
+    r"epsilon (\S+)(?: \(?(?:at )?delta ([^ )]+)\)?)? for ((?:the presence of )?one (?:row|user))(?: \((.*?)\))?"
 )
 
 
 class Unreadable(Exception):
-    """A file of the run is missing, damaged or of another format; the message says which and where."""
+    """A file of a run is missing, damaged or of another format; the message says which and where."""
 
 
 class Finding(NamedTuple):
@@ -53,21 +50,36 @@ def verdict(findings: Sequence[Finding]) -> str:
     return "holds" if findings and all(finding.holds for finding in findings) else "not checked"
 
 
-def verify(folder: str | Path) -> list[Finding]:
-    """Return what was found of a run's folder; raises :class:`Unreadable` where its files cannot be read."""
-    path = Path(folder) / "run.json"
+def verify(*folders: str | Path, ledger: str | Path | None = None) -> list[Finding]:
+    """Return what was found of folders of runs, of several also together: by a ledger's journal or by their own.
+
+    Raises :class:`Unreadable` where a file cannot be read.
+    """
+    path, found, known = Path(ledger or ""), list[Finding](), dict[str, _Account]()
     try:
-        run = json.loads(path.read_text("utf-8"))
-        if (run["format"], run["version"]) != ("privol.run", 1):
-            raise ValueError("not a record of format 'privol.run', version 1")
-        return list(_Run(run, _ledger(path.with_name("ledger.jsonl"))).findings())
-    except (OSError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        header, shared = ({}, {}) if ledger is None else _ledger(path)
+        for path in (Path(folder) / "run.json" for folder in folders):
+            run, name = json.loads(path.read_text("utf-8")), f"{path.parent}: " if len(folders) > 1 else ""
+            if (run["format"], run["version"]) not in (("privol.run", 1), ("privol.network-run", 1)):
+                raise ValueError("not a record of format 'privol.run' or 'privol.network-run', version 1")
+            journals = sorted(path.parent.glob("rank-*/ledger.jsonl")) or [path.with_name("ledger.jsonl")]
+            if len(journals) != run.get("ranks", 1):
+                raise ValueError(f"{len(journals)} ledgers of {run.get('ranks', 1)} ranks")
+            for first, own in map(_ledger, journals):
+                header = header or {**first, "epsilon": None}
+                own = own if ledger is None else {plan: shared[plan] for plan in own if plan in shared}
+                found += [each._replace(what=name + each.what) for each in _of_run(run, list(own.values()))]
+            known |= own  # each rank has the figures of all
+        if ledger is not None or len(folders) > 1:
+            found += _composed(header, list((shared or known).values()))
+    except (OSError, LookupError, TypeError, ValueError, ZeroDivisionError) as error:
         raise Unreadable(f"{path}: damaged ({type(error).__name__}: {error})") from error
+    return found
 
 
-def _ledger(path: Path) -> list[Record]:
-    """Return the entries of a journal. Each line has the SHA-256 of the one before and of its own canonical JSON."""
-    entries, digest = list[Record](), ""
+def _ledger(path: Path) -> tuple[Record, dict[str, _Account]]:
+    """Return what a journal begins with, and its accounts. Each line has the SHA-256 of that before and of itself."""
+    digest, number, plans = "", 0, dict[str, list[Record]]()
     try:
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             entry = json.loads(line)
@@ -75,63 +87,34 @@ def _ledger(path: Path) -> list[Record]:
             digest = hashlib.sha256(f"{digest}\n{text}".encode()).hexdigest()
             if said != digest or entry.get("number") != number:
                 raise Unreadable(f"{path}, line {number}: altered, or a line before it is missing")
-            entries.append(entry)
+            plans.setdefault(entry.get("plan_id", ""), []).append(entry)
     except (OSError, ValueError, AttributeError, KeyError) as error:
-        raise Unreadable(f"{path}, line {len(entries) + 1}: damaged ({error})") from error
-    return entries
+        raise Unreadable(f"{path}, line {number}: damaged ({error})") from error
+    (first, *_) = plans.pop("", [{}])
+    return first, {plan: _Account(*each) for plan, each in plans.items()}
 
 
-def _mu(kind: str, parameter: Any) -> Any:
-    """The mu of epsilon-DP: both have the errors 1 / (1 + e^epsilon), and the chords of a convex curve are above it."""
-    if kind == "approximate":
-        return mp.inf
-    return mpf(parameter) if kind == "gdp" else 2 * mp.sqrt(2) * mp.erfinv(mp.tanh(mpf(parameter) / 2))
-
-
-class _Part(NamedTuple):
-    """A mechanism that the ledger has an account of: the rows that it reads, what it was found to cost, the claim."""
-
-    name: str
-    rows: tuple[int, int]
-    found: Mechanism
-    claim: Record
-
-    def cost(self, rows: int, apart: int) -> tuple[Any, str]:
-        """Of rows of a user, at most; and, if a better bound may be known elsewhere, why there is none here."""
-        try:
-            return upper(self.found.price(rows, apart)), ""
-        except NotChecked as error:
-            return rows * upper(self.found.price(1, 1)), str(error)
-
-    def slack(self, rows: int) -> Any:
-        """Of so many rows, row by row (guarantee.md): slack (1 + e^epsilon + ... + e^((rows - 1) epsilon))."""
-        if self.found.slack is None:
-            return mpf(0)
-        return sum(self.found.slack * mp.exp(i * self.cost(1, 1)[0]) for i in range(rows))
-
-    def account(self, rows: int, apart: int) -> Iterator[Finding]:
-        """What else is known of it, and whether its noise is enough for what the account claims."""
-        for what, holds, detail in self.found.facts:
-            yield Finding(f"{self.name}: {what}", holds, detail)
-        said, pure = self.claim, self.found.pure
-        if (said["kind"] != "gdp", said["kind"] == "approximate") != (pure, self.found.slack is not None):
-            raise ValueError(f"a guarantee of kind {said['kind']!r}")
-        (cost, why), stated = self.cost(rows, apart), mpf(said["parameter"])
-        holds = bool(cost <= stated and self.slack(rows) <= mpf(said.get("slack", 0)))
-        of = "one row" if rows == 1 else f"{rows:,} rows of a user"
-        detail = f"{'epsilon' if pure else 'mu'} {shown(cost)} of {of}, {shown(stated)} stated"
-        if self.found.slack is not None:
-            detail += f"; delta {shown(self.slack(rows))}, {shown(said['slack'])} stated"
-        yield Finding(f"{self.name}: noise", holds or (None if why else False), f"{self.found.said}; {why or detail}")
-
-
-class _Law(NamedTuple):
+class Law(NamedTuple):
     """What is claimed or was found: a mu, or an epsilon, beside a slack; ``why``: there may be a better one."""
 
     kind: str
     parameter: Any
-    slack: Any
+    slack: Any = mpf(0)
     why: str = ""
+
+    def __str__(self) -> str:
+        figure = f"{'mu' if self.kind == 'gdp' else 'epsilon'} {float(self.parameter):.8g}"
+        return figure + (f" beside a delta of {float(self.slack):.8g}" if self.slack else "")
+
+    @property
+    def mu(self) -> Any:
+        """Of all but the slack; errors of epsilon-DP are both 1 / (1 + e^epsilon), and convex curves below chords."""
+        return self.parameter if self.kind == "gdp" else 2 * mp.sqrt(2) * mp.erfinv(mp.tanh(self.parameter / 2))
+
+    def within(self, what: str, stated: Law, said: str) -> Finding:
+        """Whether as much, or more, is stated."""
+        holds = bool(self.parameter <= stated.parameter and self.slack <= stated.slack) or (None if self.why else False)
+        return Finding(what, holds, f"{said}; {self.why or f'{self}, and {stated} is stated'}")
 
     def implies(self, what: str, epsilon: Any, delta: Any) -> Finding:
         """Whether (epsilon, delta)-differential privacy follows."""
@@ -142,131 +125,161 @@ class _Law(NamedTuple):
             odds = mp.exp(self.parameter)
             needed += max((odds - mp.exp(epsilon)) / (1 + odds), mpf(0))
         holds = bool(needed <= delta) or (None if self.why else False)
-        return Finding(what, holds, self.why or f"{shown(epsilon)} at delta {shown(delta)}: {shown(needed)} needed")
+        return Finding(what, holds, self.why or f"epsilon {float(epsilon):.8g} needs a delta of {float(needed):.8g}")
 
 
-class _Run:
-    """A run: its record, its ledger, and the mechanisms that were found."""
+class _Account:
+    """What a ledger says of a mechanism, and once it is known which rows it reads, and what it was found to cost."""
 
-    def __init__(self, run: Record, entries: Sequence[Record]) -> None:
-        self.run, self.entries, self.guarantee = run, entries, run["guarantee"]
-        self.parts: list[_Part] = []
+    def __init__(self, opened: Record, *later: Record) -> None:
+        self.plan, self.name, said = opened["plan_id"], opened["learner"], opened["guarantee"]
+        self.said, self.facts, self.reserved = said, opened.get("facts") or {}, mpf(opened["reserved_mu_squared"])
+        self.charged = max((mpf(each["mu_squared"]) for each in later), default=mpf(0))
+        self.rows, self.releases = (max((each[key] for each in later), default=0) for key in ("rows", "releases"))
+        self.closed = any(each["kind"] == "closed" for each in later)
+        self.stated = Law(said["kind"], mpf(said["parameter"]), mpf(said.get("slack", 0)))
+        self.user = said["rows_per_user"] if said["unit"] == "user" else 1, said.get("user_separation", 1)
+        self.hidden = COLLISION if said["unit"] == "user" and not said.get("users_fixed", True) else mpf(0)
+        first = self.facts.get("first_row", 1)
+        self.places, self.found = (first, first + max(said["horizon"], self.rows) - 1), list[Mechanism]()
 
-    def findings(self) -> Iterator[Finding]:
-        run, guarantee = self.run, self.guarantee
-        if guarantee["kind"] == "none" or guarantee["claim"] is not None:
-            yield Finding("guarantee", None, f"of kind {guarantee['kind']!r}, claim {guarantee['claim']!r}")
-            return
-        if not guarantee["private"]:
-            yield Finding("bits", False, "the noise is of a known seed: whoever has it can take it off")
-        of = {run["learner"]: run.get("mechanism")}
-        if run.get("encoding") is not None:
-            of["PrivateEncoder"] = run["encoding"].get("mechanism")
-        if run.get("private_metrics") is not None and run.get("mechanism") is not None:
-            of["PrivateMetrics"] = {**run["mechanism"], **run["private_metrics"], "kind": "windows"}
-        opened = [entry for entry in self.entries if entry["kind"] == "open"]
-        for entry in opened:
-            yield from self.of_account(entry, of.pop(entry["learner"], None))
-        for name in of:
-            yield Finding(name, False, "no account of the ledger pays for it")
-        if len(self.parts) == len(opened) and (len(opened) == 1 or guarantee["kind"] == "gdp"):
-            yield from self.together()
-        else:
-            yield Finding("composition", None, f"of {len(opened)} mechanisms, {guarantee['kind']!r}")
-
-    def of_account(self, entry: Record, record: Record | None) -> Iterator[Finding]:
-        """What was found of the mechanism that an account of the ledger pays for."""
-        name, said = entry["learner"], entry["guarantee"]
-        if record is None:
-            yield Finding(name, None, "its mechanism is not in the record")
-            return
-        same = set(self.guarantee) if name == self.run["learner"] else {"adjacency", "unit", "rows_per_user", "private"}
-        if any(said.get(key) != self.guarantee[key] for key in same) or said["adjacency"] != record["adjacency"]:
-            yield Finding(name, False, "its account has another guarantee, or relation between streams, than the run")
+    def law(self, rows: int, apart: int, spent: bool = False) -> Law:
+        """What rows of a user cost, at most, or what of that is spent; what is stated where nothing else is known."""
+        if not self.found:
+            held = self.closed and self.stated.kind == "gdp"
+            return self.stated._replace(parameter=mp.sqrt(self.charged)) if held else self.stated
+        (found,) = self.found
+        kind = "approximate" if found.slack is not None else "pure" if found.pure else "gdp"
+        if spent and (self.rows == 0 or (found.most is not None and self.releases == 0)):
+            return Law(kind, mpf(0))
+        one, why = upper(found.price(1, 1)), ""
+        price = partial(found.first, n=self.releases) if spent and found.first is not None else found.price
         try:
-            rows = record["first_row"], record["first_row"] + record["rows"] - 1
-            part = _Part(name, rows, mechanism_of(record), said)
-            user = said["rows_per_user"] if said["unit"] == "user" else 1, said.get("user_separation", 1)
-            yield from [*part.account(*user), self.paid(entry, part.found, record["rows"], user)]
-            if said.get("leakage") not in (None, record.get("leakage")):
-                yield Finding(f"{name}: nats", False, f"{said['leakage']} stated, {record['leakage']} in the mechanism")
-            self.parts.append(part)
+            cost = upper(price(rows, apart))
+        except NotChecked as error:
+            cost, why = rows * one, str(error)
+        return Law(kind, cost, sum(((found.slack or 0) * mp.exp(i * one) for i in range(rows)), mpf(0)), why)
+
+    def read(self, record: Record) -> Iterator[Finding]:
+        """What is known of the mechanism of a record, and whether its noise, and what is charged, are enough."""
+        found, (first, last) = mechanism_of(record), (record["first_row"], record["first_row"] + record["rows"] - 1)
+        self.found, self.places, name = [found], (first, last), self.name
+        law, spent = self.law(*self.user), self.law(*self.user, spent=True)
+        for what, holds, detail in found.facts:
+            yield Finding(f"{name}: {what}", holds, detail)
+        if law.kind != self.stated.kind:
+            raise ValueError(f"a guarantee of kind {self.stated.kind!r}")
+        yield law.within(f"{name}: noise", self.stated, found.said)
+        needed, whole = (mp.inf if law.slack else law.mu**2 for law in (spent, self.stated))
+        within = self.rows <= record["rows"] and self.releases <= (self.releases if found.most is None else found.most)
+        within = within and found.ends in (None, self.rows if self.releases else found.ends)
+        within = within and self.reserved * SLACK >= whole and self.facts.get("first_row", first) == first
+        paid = bool(self.charged * SLACK >= needed) or (None if spent.why else False)
+        said = f"{self.rows:,} of rows {first:,} to {last:,}; mu^2 {float(self.charged):.8g} for {float(needed):.8g}"
+        yield Finding(f"{name}: ledger", paid if within else False, said)
+
+
+def _whole(accounts: Sequence[_Account], rows: int, apart: int, spent: bool = False) -> Law:
+    """What accounts cost together, for rows of a user in the worst division among those that have no row in common, for
+    one row by the most expensive of these (phases.md; participation.md, 8).
+    """
+    if len(accounts) == 1:
+        return accounts[0].law(rows, apart, spent and accounts[0].closed)
+    parts, last, laws = list[list[_Account]](), 0, list[Law]()
+    for each in sorted(accounts, key=lambda each: each.places):
+        parts = [*parts, []] if each.places[0] > last else parts
+        parts[-1].append(each)
+        last = max(last, each.places[1])
+
+    def square(part: list[_Account], m: int) -> Any:
+        laws.extend(each.law(m, apart, spent and each.closed) for each in part)
+        return sum(law.mu**2 for law in laws[-len(part) :])
+
+    try:
+        costs = [(rows, 1, cache(partial(square, part))) for part in parts]
+        total = worst_places(costs, rows, 1) if len(parts) > 1 else square(parts[0], rows)
+    except NotChecked as error:
+        return Law("gdp", rows * _whole(accounts, 1, 1).mu, why=str(error))
+    return Law("gdp", mp.sqrt(total), why=max(law.why for law in laws))
+
+
+def _composed(header: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
+    """What all accounts cost together: squares add up, or epsilons if all are pure; a stream's count as one."""
+    groups = dict[str, list[_Account]]()
+    for each in accounts:
+        groups.setdefault(str(each.facts.get("beside", each.plan)), []).append(each)
+        if not each.found:
+            yield Finding(each.name, None, f"nothing is known of account {each.plan}: of a run that was not given?")
+        if not each.said["private"] or each.said["claim"] is not None or each.said["adjacency"] != header["adjacency"]:
+            yield Finding(each.name, False, "its noise is of a known seed or as published, or its relation is another")
+    costs = [_whole(members, *members[0].user, spent=True) for members in groups.values()]
+    slack = sum((law.slack for law in costs), sum((each.hidden for each in accounts), mpf(0)))
+    laws = [Law("gdp", mp.sqrt(sum(law.mu**2 for law in costs)), slack, max((law.why for law in costs), default=""))]
+    if all(law.kind != "gdp" for law in costs):
+        laws.append(laws[0]._replace(kind="pure", parameter=sum((law.parameter for law in costs), mpf(0))))
+    yield Finding("all together", True, f"{len(accounts)} accounts: {' or '.join(map(str, laws))}")
+    if header["epsilon"] is not None:  # of which a share is left to users that are taken for one
+        limits = [law.implies("limit", header["epsilon"], header["delta"] * (1 + mpf(2) ** -36)) for law in laws]
+        yield max(limits, key=lambda finding: bool(finding.holds))
+
+
+def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
+    """What was found of each mechanism of a run, and of all together."""
+    guarantee = run["guarantee"]
+    if not guarantee["private"]:
+        yield Finding("bits", False, "the noise is of a known seed: whoever has it can take it off")
+    of = {run["learner"]: run.get("mechanism"), "PrivateEncoder": (run.get("encoding") or {}).get("mechanism")}
+    if run.get("private_metrics") is not None and run.get("mechanism") is not None:
+        of["PrivateMetrics"] = {**run["mechanism"], **run["private_metrics"], "kind": "windows"}
+    for account in accounts:
+        name, said, record = account.name, account.said, of.pop(account.name, None)
+        same = set(guarantee) if name == run["learner"] else {"adjacency", "unit", "rows_per_user", "private"}
+        try:
+            if record is None:
+                raise NotChecked("its mechanism is not in the record")
+            other = said["adjacency"] != record["adjacency"] or said.get("leakage") not in (None, record.get("leakage"))
+            if other or any(said.get(key) != guarantee[key] for key in same):
+                yield Finding(name, False, "its account has another guarantee, or relation of streams, than the run")
+            yield from account.read(record)
         except NotChecked as error:
             yield Finding(name, None, str(error))
-        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
+            account.found = []
             yield Finding(name, False, f"its record is damaged: {type(error).__name__} {error}")
+    for name in (name for name, record in of.items() if record is not None):
+        yield Finding(name, False, "no account of the ledger pays for it")
+    if all(account.found for account in accounts) and (len(accounts) == 1 or (accounts and guarantee["kind"] == "gdp")):
+        yield from _together(run, accounts)
+    else:
+        yield Finding("composition", None, f"of {len(accounts)} mechanisms, {guarantee['kind']!r}")
 
-    def paid(self, opened: Record, found: Mechanism, planned: int, user: tuple[int, int]) -> Finding:
-        """What the ledger says of an account: no more rows and releases than planned, and all of the cost charged."""
-        own = [each for each in self.entries if each.get("plan_id") == opened["plan_id"] and each is not opened]
-        square = _mu(opened["guarantee"]["kind"], opened["guarantee"]["parameter"]) ** 2
-        charged = max((mpf(each["mu_squared"]) for each in own), default=mpf(0))
-        rows, released = (max((each[key] for each in own), default=0) for key in ("rows", "releases"))
-        paid: bool | None = bool(charged * SLACK >= square) or rows == 0
-        if not paid and found.most is not None:  # what is charged release by release
-            needed = upper(found.first(*user, released)) if found.first is not None else None
-            paid = not released or (None if needed is None else bool(charged * SLACK >= needed**2))
-        within = rows <= planned and released <= (released if found.most is None else found.most)
-        within = within and found.ends in (None, rows if released else found.ends)
-        if not within or mpf(opened["reserved_mu_squared"]) * SLACK < square:
-            paid = False
-        said = f"{rows:,} of {planned:,} rows, mu^2 {shown(charged)} charged, {shown(square)} needed"
-        return Finding(f"{opened['learner']}: ledger", paid, said)
 
-    def whole(self, rows: int, apart: int) -> tuple[Any, str]:
-        """The mu of all mechanisms for rows of a user in the worst division (phases.md; participation.md, 8)."""
-        clusters: list[list[_Part]] = []
-        for part in sorted(self.parts, key=lambda part: part.rows):
-            if not clusters or part.rows[0] > max(other.rows[1] for other in clusters[-1]):
-                clusters.append([])
-            clusters[-1].append(part)
-        if len(clusters) > 1 and rows > _MOST_DIVIDED:
-            return rows * self.whole(1, 1)[0], f"divisions of {rows:,} rows of a user among parts of the stream"
-        worst, reasons = {0: mpf(0)}, [""]
-        for cluster in clusters:
-            squares = {0: mpf(0)}
-            for m in range(1, rows + 1) if len(clusters) > 1 else [rows]:
-                costs = [(part.found.pure, *part.cost(m, apart)) for part in cluster]
-                squares[m] = sum(_mu("pure" if pure else "gdp", cost) ** 2 for pure, cost, _ in costs)
-                reasons += [why for _, _, why in costs]
-            sums = [(m + n, one + other) for m, one in worst.items() for n, other in squares.items() if m + n <= rows]
-            worst = {m: max(square for n, square in sums if n == m) for m, _ in sums}
-        return mp.sqrt(max(worst.values())), max(reasons)
-
-    def together(self) -> Iterator[Finding]:
-        """Composition, and the figures that are printed."""
-        run, guarantee, kind = self.run, self.guarantee, self.guarantee["kind"]
-        reserved, most, of_user = run["budget"]["reserved"], guarantee["rows_per_user"], guarantee["unit"] == "user"
-        apart = guarantee.get("user_separation", 1)
-        hidden = mpf(0) if guarantee.get("users_fixed", True) else COLLISION
-
-        def found(user: bool) -> _Law:
-            rows, beside = (most, hidden) if user else (1, mpf(0))
-            if kind == "gdp":
-                mu, why = self.whole(rows, apart)
-                return _Law(kind, mu, beside, why)
-            return _Law(kind, self.parts[0].cost(rows, apart)[0], self.parts[0].slack(rows) + beside)
-
-        mine, claim = found(of_user), mpf(reserved["mu"] if kind == "gdp" else guarantee["parameter"])
-        stated = _Law(kind, claim, mpf(guarantee.get("slack", 0)) + (hidden if of_user else 0))
-        within = bool(mine.parameter <= claim * SLACK and mine.slack <= stated.slack)
-        detail = f"{shown(mine.parameter)} of {len(self.parts)} mechanism(s), {shown(claim)} stated"
-        yield Finding("composition", within or (None if mine.why else False), mine.why or detail)
-        yield stated.implies("epsilon", reserved["epsilon"], run["budget"]["delta"])
-        if run.get("users") is not None:
-            yield found(True).implies("epsilon of users", run["users"]["epsilon"], run["budget"]["delta"])
-        printed = _PRINTED.search(run["summary"])
-        if printed is None:
-            yield Finding("printed figures", None, f"in {run['summary']!r}")
-            return
-        who = ("the presence of " if guarantee["adjacency"] == "zero_out" else "") + f"one {guarantee['unit']}"
-        words = [f"at most {most} row", f" {apart} rows apart" if apart > 1 else ""] if of_user else []
-        right = printed["who"] == who and all(word in printed["rows"] for word in words)
-        yield Finding("printed unit", right, f"for {printed['who']}{printed['rows'] or ''}")
-        if kind != "approximate":
-            mu = _mu(kind, claim)
-            yield Finding("printed mu", bool(mu <= mpf(printed["mu"])), f"{printed['mu']}-GDP for mu {shown(mu)}")
-        yield stated.implies("printed epsilon", printed["epsilon"], printed["delta"])
-        if printed["other"] is not None:
-            at = printed["beside"] or printed["delta"]
-            yield found(not of_user).implies("printed epsilon beside it", printed["other"], at)
+def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
+    """Composition of a run, and the figures that are printed."""
+    guarantee, delta, reserved = run["guarantee"], run["budget"]["delta"], run["budget"]["reserved"]
+    kind, most, apart = guarantee["kind"], guarantee["rows_per_user"], guarantee.get("user_separation", 1)
+    of_user, hidden = guarantee["unit"] == "user", mpf(0) if guarantee.get("users_fixed", True) else COLLISION
+    found = [_whole(accounts, 1, 1)]  # of a row, and of a user
+    if most is not None:
+        law = _whole(accounts, most, apart)
+        found.append(law._replace(slack=law.slack + hidden))
+    claim = mpf(reserved["mu"] if kind == "gdp" else guarantee["parameter"])
+    stated = Law(kind, claim, mpf(guarantee.get("slack", 0)) + (hidden if of_user else 0))
+    at_most = stated._replace(parameter=claim * SLACK)
+    yield found[of_user].within("composition", at_most, f"{len(accounts)} mechanism(s)")
+    yield stated.implies("epsilon", reserved["epsilon"], delta)
+    if run.get("users") is not None:
+        yield found[True].implies("epsilon of users", run["users"]["epsilon"], delta)
+    figures, mu = _PRINTED.findall(run["summary"]), re.search(r"([^( ]+)-GDP", run["summary"])
+    if not figures or (mu is None) != (kind == "approximate"):
+        yield Finding("printed figures", None, f"in {run['summary']!r}")
+        return
+    (epsilon, at, who, rows), *others = figures
+    whom = ("the presence of " if guarantee["adjacency"] == "zero_out" else "") + f"one {guarantee['unit']}"
+    words = [f"at most {most} row", f" {apart} rows apart" if apart > 1 else ""] if of_user else []
+    yield Finding("printed unit", who == whom and all(word in rows for word in words), f"for {who} ({rows})")
+    if mu is not None:
+        yield Finding("printed mu", bool(stated.mu <= mpf(mu[1])), f"{mu[0]} for mu {float(stated.mu):.8g}")
+    yield stated.implies("printed epsilon", epsilon, at)
+    for other, beside, *_ in others:
+        yield found[not of_user].implies("printed epsilon beside it", other, beside or at)

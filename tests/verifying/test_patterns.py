@@ -1,0 +1,108 @@
+"""What the checker takes for the worst places of a user's rows, against all places that there are."""
+
+from __future__ import annotations
+
+import random
+from itertools import accumulate, combinations, pairwise
+
+import numpy as np
+import pytest
+
+from privol.factorizations import BLT, SquareRoot, group_squares
+from privol.verifying.mechanisms import Design, NotChecked, upper, worst_places
+
+pytestmark = pytest.mark.fast
+
+BLT_NUMBERS = {"rates": [0.98, 0.7], "weights": [0.2, 0.25]}
+#: Rows of one step have so much more together than others that waiting for the next step may be worse.
+FORGETFUL = {"rates": [0.5], "weights": [0.02]}
+
+
+def placed(n, rows, apart):
+    """All places of so many of n rows, from 0, any two so far apart at least."""
+    fits = (n - 1) // apart + 1
+    for places in combinations(range(n), min(rows, fits)):
+        if all(later - earlier >= apart for earlier, later in pairwise(places)):
+            yield places
+
+
+def longest(coefficients, leaf, rows, apart):
+    """The largest square of a sum of columns of a Toeplitz matrix, by trying all places."""
+    steps = len(coefficients)
+    matrix = np.array([[coefficients[t - s] if t >= s else 0.0 for s in range(steps)] for t in range(steps)])
+    columns = matrix.T
+    return max(
+        float(np.sum(sum(columns[place // leaf] for place in places) ** 2))
+        for places in placed(steps * leaf, rows, apart)
+    )
+
+
+def design(name, steps):
+    """A record of a design, and the coefficients of its matrix."""
+    if name == "sqrt":
+        found = [1.0]
+        for k in range(1, steps):
+            found.append(found[-1] * (1 - 1 / (2 * k)))
+        return {"name": name, "steps": steps, "decay": 1.0}, found
+    if name == "independent":
+        return {"name": name, "steps": steps}, [1.0] + [0.0] * (steps - 1)
+    numbers = FORGETFUL if name == "forgetful" else BLT_NUMBERS
+    pairs = list(zip(*numbers.values(), strict=True))
+    series = [sum(weight * rate**k for rate, weight in pairs) for k in range(steps - 1)]
+    return {"name": "blt", "steps": steps, **numbers}, [1.0, *series]
+
+
+@pytest.mark.parametrize("name", ["blt", "forgetful", "sqrt", "independent"])
+def test_no_places_are_worse(name):
+    rng = random.Random(5)
+    exact = 0
+    cases = [(rng.randint(1, 5), rng.randint(1, 7), rng.randint(1, 4), rng.random()) for _ in range(40)]
+    for leaf, apart, rows, share in [(3, 2, 4, 1.0), (4, 3, 4, 1.0), *cases]:
+        record, coefficients = design(name, max(1, int(share * 18) // leaf))
+        true = longest(coefficients, leaf, rows, apart)
+        found = float(upper(Design(record).pattern(rows, apart, leaf)))
+        assert found >= true * (1 - 1e-12), (record, leaf, rows, apart)
+        if name == "independent" or apart % leaf == 0 or leaf % apart == 0:
+            assert found == pytest.approx(true, rel=1e-12), (record, leaf, rows, apart)
+            exact += 1
+        else:
+            assert found <= true * 1.05
+    assert exact >= 10
+
+
+@pytest.mark.parametrize(
+    ("name", "leaf", "apart"), [("blt", 7, 60), ("sqrt", 12, 100), ("blt", 5, 3), ("sqrt", 64, 20), ("blt", 1, 250)]
+)
+def test_they_cost_no_more_than_the_noise_is_made_for(name, leaf, apart):
+    """The calibration's own bound, by other code: where this is above it, sound runs would not pass."""
+    steps, rows = 600, 12
+    record, _ = design(name, steps)
+    numbers = {"theta": BLT_NUMBERS["rates"], "omega": BLT_NUMBERS["weights"]}
+    own = BLT(steps, **numbers) if name == "blt" else SquareRoot(steps)
+    stated = float(group_squares(own, rows, separation=apart, leaf=leaf)[-1])
+    assert stated * (1 - 1e-6) <= float(upper(Design(record).pattern(rows, apart, leaf))) <= stated
+
+
+def test_parts_of_a_stream_against_all_places():
+    rng = random.Random(9)
+    for _ in range(60):
+        lengths = [rng.randint(1, 6) for _ in range(rng.randint(1, 4))]
+        rows, apart, weight = rng.randint(1, 4), rng.randint(1, 6), rng.randint(1, 3)
+        ends = list(accumulate(lengths))
+
+        def cost(places, ends=ends, weight=weight):
+            counts = np.bincount(np.searchsorted(ends, places, side="right"), minlength=len(ends))
+            return sum(weight**e * m * m for e, m in enumerate(counts))
+
+        true = max(cost(places) for m in range(rows + 1) for places in placed(ends[-1], m, apart) if places or not m)
+        parts = [(n, 1, lambda m, e=e, weight=weight: weight**e * m * m) for e, n in enumerate(lengths)]
+        assert worst_places(parts, rows, apart) == true, (lengths, rows, apart)
+
+
+def test_what_it_does_not_look_at():
+    with pytest.raises(NotChecked, match="65 rows of a user"):
+        worst_places([(100, 1, lambda m: m)], 65, 1)
+    with pytest.raises(NotChecked, match="tree sums"):
+        Design({"name": "tree", "steps": 8}).pattern(2, 3, 1)
+    with pytest.raises(NotChecked, match="blt sums"):
+        Design({"name": "blt", "steps": 8, "rates": [0.9], "weights": [1.5]}).pattern(2, 1, 1)
