@@ -1,12 +1,12 @@
-"""Change guarantee-critical code one place at a time, and see that a test fails: ``tools/mutants.toml`` is the list.
+"""Change guarantee-critical code one place at a time, and see that a test fails: ``tools/mutants*.toml`` is the list.
 
 ``python tools/mutants.py`` tries all changes in a copy of the checkout, which has to be built (it takes its time);
-``python tools/mutants.py 'tuning-*' local-spend`` tries some. ``--list`` shows them, ``--limit`` is how many seconds
-the tests of one change may take, ``--build`` the command that builds the copy after a change of C or Cython,
-``--markdown`` and ``--json`` write what was found. The file of ``--json`` is written after every change: a second call
-with it goes on where the first was stopped, and tries again what was open or broken, and every change whose entry,
-file or named tests are other ones since. Exit code 1: a change survived that should not, or was killed that
-is said to change nothing.
+``python tools/mutants.py 'tuning-*' local-spend`` tries some. ``--list`` shows them, ``--page`` writes how many there
+are into ``docs/mutants.md``. ``--limit`` is how many seconds the tests of one change may take, ``--build`` the command
+that builds the copy after a change of C or Cython, ``--markdown`` and ``--json`` write what was found. The file of
+``--json`` is written after every change: a second call with it goes on where the first was stopped, and tries again
+what was open or broken, and every change whose entry, file or named tests are other ones since. Exit code 1: a change
+survived that should not, or was killed that is said to change nothing.
 
 The tests that guard a change run on the code as it is first: one that fails there would kill everything.
 """
@@ -33,11 +33,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LIST = Path(__file__).with_suffix(".toml")
+LISTS = tuple(sorted(Path(__file__).parent.glob("mutants*.toml")))
 PACKAGE, TESTS = Path("src", "privol"), Path("tests")
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "dist", "__pycache__", ".*_cache", ".hypothesis", ".benchmarks")
 BUILT = {".c", ".h", ".pyx", ".pxd"}
 SOURCES = BUILT | {".py"}
+LANGUAGES = {"C": {".c", ".h"}, "Cython": {".pyx", ".pxd"}, "Python": {".py"}}
+PAGE = ROOT / "docs" / "mutants.md"
+DRIVERS = "test_c.py"  # compiles what it tests itself
 KILLED, SURVIVED, OPEN, BROKEN, EQUIVALENT = "killed", "survived", "open", "broken", "equivalent"
 
 
@@ -72,10 +75,10 @@ class Found:
     digest: str = ""
 
 
-def load(path: Path = LIST) -> list[Mutant]:
-    """Read the list."""
-    with open(path, "rb") as file:
-        return [Mutant(**{**words, "tests": tuple(words.get("tests", ()))}) for words in tomllib.load(file)["mutant"]]
+def load(paths: Iterable[Path] = LISTS) -> list[Mutant]:
+    """Read the list, from all its files."""
+    found = (words for path in paths for words in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"])
+    return [Mutant(**{**words, "tests": tuple(words.get("tests", ()))}) for words in found]
 
 
 def source_of(mutant: Mutant, root: Path = ROOT) -> Path:
@@ -170,28 +173,31 @@ class Copy:
 
     def __init__(self, root: Path, build: str, limit: float) -> None:
         self.root, self.limit = root, limit
+        self._stale = False  # the extension modules are of other sources than those that are there now
         self._build = shlex.split(build)
         self._environment = os.environ | {
             "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_DATABASE_FILE": os.devnull,
         }  # fmt: skip
 
     def build(self) -> bool:
-        """Whether the extension modules could be built."""
-        return subprocess.run(self._build, cwd=self.root, env=self._environment, capture_output=True).returncode == 0
+        """Whether the extension modules are those of the sources: they are built where these have changed since."""
+        if self._stale:
+            built = subprocess.run(self._build, cwd=self.root, env=self._environment, capture_output=True)
+            self._stale = built.returncode != 0
+        return not self._stale
 
     @contextmanager
-    def changed(self, mutant: Mutant) -> Iterator[bool]:
-        """While the code is changed: whether it could be built."""
+    def changed(self, mutant: Mutant) -> Iterator[None]:
+        """While the code is changed. What is built of it is built when it is asked for, and once more afterwards."""
         path = source_of(mutant, self.root)
         before = path.read_text()
-        built = path.suffix in BUILT
         path.write_text(before.replace(mutant.find, mutant.replace))
+        self._stale |= path.suffix in BUILT
         try:
-            yield self.build() if built else True
+            yield
         finally:
             path.write_text(before)
-            if built and not self.build():
-                raise RuntimeError(f"{mutant.file} cannot be built as it was")
+            self._stale |= path.suffix in BUILT
 
     def run(self, tests: Sequence[str]) -> tuple[str, str]:
         """What the tests say of the code as it is, and which one failed."""
@@ -218,8 +224,12 @@ def judge(mutant: Mutant, copy: Copy) -> Found:
     began, digest = time.monotonic(), digest_of(mutant, copy.root)
     if not mutant.tests:
         return Found(mutant.id, mutant.what, EQUIVALENT, mutant.equivalent, 0.0, True, digest)
-    with copy.changed(mutant) as sound:
-        result, by = copy.run(mutant.tests) if sound else (BROKEN, "cannot be built")
+    drivers = [test for test in mutant.tests if test.startswith(DRIVERS)]
+    rest = [test for test in mutant.tests if test not in drivers]
+    with copy.changed(mutant):
+        result, by = copy.run(drivers) if drivers else (SURVIVED, "")
+        if result == SURVIVED and rest:
+            result, by = copy.run(rest) if copy.build() else (BROKEN, "cannot be built")
     expected = result == (SURVIVED if mutant.equivalent else KILLED)
     if mutant.equivalent and expected:
         result, by = EQUIVALENT, mutant.equivalent
@@ -233,12 +243,52 @@ def table(found: Iterable[Found]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)])
 
 
+def room_of(mutant: Mutant, root: Path = ROOT) -> str:
+    """The room of the changed file: a folder of the package, of kernels with their family, or a module beside them."""
+    place = source_of(mutant, root).relative_to(root / PACKAGE)
+    parts = place.parts[:-1] or (place.stem,)
+    return "/".join(parts[:3])
+
+
+def counts(mutants: Sequence[Mutant], root: Path = ROOT) -> str:
+    """What a page says of a list: how many changes, by room and language; and why some change nothing."""
+    lines = [f"| room | {' | '.join(LANGUAGES)} | together |", f"| --- |{' ---: |' * (len(LANGUAGES) + 1)}"]
+    by_room: dict[str, list[Mutant]] = {}
+    for mutant in mutants:
+        by_room.setdefault(room_of(mutant, root), []).append(mutant)
+    for room, there in [*sorted(by_room.items()), ("all", list(mutants))]:
+        suffixes = [source_of(one, root).suffix for one in there]
+        each = [sum(suffix in kinds for suffix in suffixes) for kinds in LANGUAGES.values()]
+        lines.append(f"| {'**all**' if room == 'all' else f'`{room}`'} | {' | '.join(map(str, [*each, len(there)]))} |")
+    equal = [one for one in mutants if one.equivalent]
+    killed = len(mutants) - len(equal)
+    lines += [
+        "",
+        f"Of these {len(mutants)}, tests must find {killed}. The other {len(equal)} have no effect:",
+        "",
+        "| change | why |",
+        "| --- | --- |",
+        *(f"| `{one.id}`: {one.what} | {one.equivalent.replace('|', chr(92) + '|')} |" for one in equal),
+    ]
+    return "\n".join(lines)
+
+
+def written(page: str, block: str) -> str:
+    """A page with the counts of the list between its two marks."""
+    begin, end = "<!-- counts: tools/mutants.py -->\n", "\n<!-- end of counts -->"
+    before, found, rest = page.partition(begin)
+    if not found or end not in rest:
+        raise ValueError(f"the page has no place for the counts: {begin.strip()} and {end.strip()}")
+    return before + begin + block + end + rest.partition(end)[2]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("ids", nargs="*", default=["*"], help="names or patterns; default: all")
     parser.add_argument("--list", action="store_true", help="show them, and change nothing")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for the tests of one change")
     parser.add_argument("--build", default=f"{shlex.quote(sys.executable)} setup.py -q build_ext --inplace")
+    parser.add_argument("--page", nargs="?", const=PAGE, type=Path, help="write the list's counts, and change nothing")
     parser.add_argument("--markdown", type=Path, help="file for the table")
     parser.add_argument("--json", type=Path, help="file for what was found")
     words = parser.parse_args(arguments)
@@ -248,6 +298,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if words.list:
         print(*(f"{one.id}: {one.what}{' (equivalent)' if one.equivalent else ''}" for one in mutants), sep="\n")
+        return 0
+    if words.page:
+        words.page.write_text(written(words.page.read_text(encoding="utf-8"), counts(mutants)), encoding="utf-8")
         return 0
     done = kept(words.json, mutants)
     todo = [one for one in mutants if one.id not in done]

@@ -50,6 +50,8 @@ def test_one_row_costs_one_and_many_rows_no_more_than_their_number():
         assert factor(made, 5, 100) == pytest.approx(1.0)
         assert factor(made, 5, 1, leaf=5) == pytest.approx(5.0)  # all in one step
     assert factor(made, 3 * MOST_TOGETHER, 1) <= 3 * MOST_TOGETHER
+    together = factorization("independent", 10)
+    assert factor(together, MOST_TOGETHER + 5, 1, leaf=2 * MOST_TOGETHER) == MOST_TOGETHER + 5  # all in one step
 
 
 @pytest.mark.parametrize("design", ["blt", "tree", "sqrt"])
@@ -68,6 +70,15 @@ def test_rows_in_several_epochs_are_divided_in_the_worst_way(design):
     # rows that nothing keeps apart cost most in one epoch, far ones in one each
     assert factor([factorization("blt", 1000)], 4, 1, renewed=True) > 3.6
     assert factor([factorization("blt", 1000)], 4, 1000, renewed=True) == pytest.approx(2.0)
+
+
+def test_epochs_of_a_run_that_is_renewed_are_charged_together():
+    """Four rows as far apart as an epoch is long are one in each of four, whose squares add up."""
+    far = Design(name="blt", rows_per_user=4, user_separation=8)
+    for renewal, rows, charged in (("none", 8, 1.0), ("repeat", 8, 2.0)):
+        made = make_epochs(renewal, BUDGET, rows=rows, design=far, dim=2, bound=1.0, adjacency="replace")
+        assert made.sums[-1].factor == pytest.approx(charged, rel=1e-9)
+        assert made.sums[-1].factor >= charged
 
 
 def test_steps_with_noise_of_their_own():

@@ -330,6 +330,15 @@ def test_a_limit_sets_slack_aside_before_the_first_run():
         ledger.open(learner="E", guarantee=plan("gdp", 0.01))
 
 
+def test_gaussian_runs_have_what_the_slack_leaves_of_delta():
+    limit = {"epsilon": 1.0, "delta": 1e-6, "slack": 5e-7}
+    rest = gdp_mu(1.0, 1e-6 - 5e-7)
+    held(("gdp", rest), **limit)
+    for mu in (rest * (1.0 + 1e-9), gdp_mu(1.0, 1e-6)):  # with all of delta the latter would fit
+        with pytest.raises(BudgetExceeded):
+            held(("gdp", mu), **limit)
+
+
 def test_all_of_delta_may_be_slack():
     ledger = Ledger(epsilon=1.0, delta=1e-6, slack=1e-6)
     assert ledger.mu == ledger.remaining == 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from twins_leaders import leader_twin_of
 
 from privol import AdaptiveFTRL
 from privol.calibration import MOST_ROWS
+from privol.calibration._tuned_leaders import _parts_of_epochs, _settled
 from privol.errors import BudgetExceeded, InvalidParameter
 from privol.guarantees import gdp_mu
 
@@ -165,6 +167,16 @@ def test_what_is_chosen_for_each_step(renewal, horizon):
         assert plan.shown_std(row) <= plan.std(row) * (1 + 1e-12) or epoch == 0
     assert plan.sums == exact.sums
     assert plan.mu == exact.mu == gdp_mu(9.0, 1e-9)
+
+
+def test_averages_keep_the_noise_of_the_epoch_before():
+    """What the averages still have of an epoch with more noise goes as what they have of the next one comes."""
+    epochs = make("double", horizon=64).calibrate(3, 64).epochs
+    first = replace(epochs.sums[0], sigma=3.0 * epochs.sums[0].sigma)
+    parts = list(_parts_of_epochs(replace(epochs, sums=(first, *epochs.sums[1:]))))
+    lags = {part.lag for part in parts if epochs.first_step(1) < part.until <= epochs.first_step(2)}
+    assert lags == {_settled(first)}
+    assert _settled(first) > _settled(epochs.sums[1])
 
 
 def test_first_steps_are_counted():

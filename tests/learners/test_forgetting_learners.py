@@ -187,7 +187,8 @@ def test_streams_that_do_not_know_their_length():
     [({"discount": 0.0}, "discount"), ({"discount": 1.5}, "discount"), ({"window": 0}, "window"),
      ({"window": 10, "batch": 3}, "multiple of the 3 rows"), ({"window": 10, "discount": 0.9}, "two ways to forget"),
      ({"discount": 0.9, "design": "tree"}, "adds up intervals"), ({"window": 5, "design": "honaker"}, "adds up"),
-     ({"discount": 1e-3, "batch": 50}, "forgets all")],
+     ({"discount": 1e-3, "batch": 50}, "forgets all"),
+     ({"discount": 0.9, "renewal": "double"}, "renewal must be 'none'")],
 )  # fmt: skip
 def test_refusals(more, match):
     X, y = data("squared")

@@ -25,6 +25,12 @@ def test_every_text_is_once_in_its_file_and_every_test_exists(mutants):
     assert mutants.faults(mutants.load()) == []
 
 
+def test_the_page_has_the_counts_of_the_list(mutants):
+    """``python tools/mutants.py --page`` writes them."""
+    page = mutants.PAGE.read_text(encoding="utf-8")
+    assert mutants.written(page, mutants.counts(mutants.load())) == page
+
+
 @pytest.fixture
 def tree(tmp_path):
     (tmp_path / "src" / "privol").mkdir(parents=True)
@@ -81,6 +87,56 @@ def test_what_is_said_to_change_nothing_is_tried_too(mutants, tree, monkeypatch,
     assert (found.result, found.expected) == (judged, expected)
     assert found.by == (equivalent if judged == "equivalent" else "somebody")
     assert f"| figure | half | {judged} |" in mutants.table([found])
+
+
+def test_what_is_built_is_built_before_it_is_tested_and_after_it_was_changed(mutants, tree, monkeypatch):
+    """Once for a change and the one before it; tests that compile the kernels themselves come first, and need none."""
+    kernel, other = tree / "src" / "privol" / "kernel.c", tree / "tests" / "room" / "test_c.py"
+    kernel.write_text("double bound(double x) { return 2 * x; }\n")
+    other.write_text("def test_driver():\n    pass\n")
+    done = tree / "built"
+    copy = mutants.Copy(
+        tree, build=f"{sys.executable} -c \"open(r'{done}', 'a').write(open(r'{kernel}').read())\"", limit=60.0
+    )
+    killed, asked = set(), []
+
+    def run(self, tests):
+        asked.append(tests[0])
+        return ("killed", tests[0]) if tests[0] in killed else ("survived", "")
+
+    monkeypatch.setattr(mutants.Copy, "run", run)
+    words = {"file": "kernel.c", "tests": ("test_figure.py::test_bound", "test_c.py::test_driver")}
+    killed.add("test_c.py::test_driver")
+    assert mutants.judge(a_mutant(mutants, **words), copy).result == "killed"
+    assert (asked, done.exists()) == (["test_c.py::test_driver"], False)
+    killed.clear()
+    assert mutants.judge(a_mutant(mutants, **words), copy).result == "survived"
+    assert asked[1:] == ["test_c.py::test_driver", "test_figure.py::test_bound"]
+    assert done.read_text() == kernel.read_text().replace("2", "1")
+    mutants.judge(a_mutant(mutants), copy)  # of Python
+    assert done.read_text().endswith(kernel.read_text())
+    before = done.read_text()
+    mutants.judge(a_mutant(mutants), copy)
+    assert done.read_text() == before
+
+
+def test_rooms_and_languages_are_counted(mutants, tree):
+    (tree / "src" / "privol" / "_core" / "c" / "runs").mkdir(parents=True)
+    (tree / "src" / "privol" / "_core" / "c" / "runs" / "run.c").write_text("2 * x")
+    changes = [
+        a_mutant(mutants),
+        a_mutant(mutants, id="run", file="run.c"),
+        a_mutant(mutants, id="same", equivalent="as |x|"),
+    ]
+    block = mutants.counts(changes, tree)
+    for line in ("| `_core/c/runs` | 1 | 0 | 0 | 1 |", "| `figure` | 0 | 0 | 2 | 2 |", "| **all** | 1 | 0 | 2 | 3 |"):
+        assert line in block
+    assert "tests must find 2" in block
+    assert "| `same`: half | as \\|x\\| |" in block
+    page = "first\n<!-- counts: tools/mutants.py -->\nold\n<!-- end of counts -->\nlast\n"
+    assert mutants.written(page, block) == page.replace("old", block)
+    with pytest.raises(ValueError, match="no place"):
+        mutants.written("nothing", block)
 
 
 def test_a_second_call_goes_on(mutants, tree, tmp_path):
