@@ -27,6 +27,7 @@ from ._bounds import FloatArray
 __all__ = ["Called", "Command", "Program", "joined", "program_of"]
 
 FAILED = -1.0  # in the place of the number of values: of a run that failed, where failures are counted
+_LARGEST = 1e140
 _SHOWN = 300  # characters of what a program said, in an error
 
 
@@ -51,7 +52,8 @@ def joined(released: Sequence[FloatArray | None]) -> FloatArray:
     for row, one in zip(table, released, strict=True):
         row[0] = FAILED if one is None else len(one)
         if one is not None:
-            row[1 : 1 + len(one)] = one
+            # beyond, squares overflow; more than that is told apart by nobody
+            row[1 : 1 + len(one)] = np.clip(one, -_LARGEST, _LARGEST)
     return table
 
 

@@ -1,0 +1,61 @@
+"""DP-SGD on Poisson samples, with noise of numpy, by the epsilon that dp-accounting computes for it."""
+
+from __future__ import annotations
+
+import functools
+import logging
+
+import numpy as np
+from serve import Case, main
+
+DELTA = 0.05
+
+
+def sampled_sums(probability, noise, steps):
+    """All noisy sums of ``steps`` steps, each of the rows that come by a coin each; rows have norm 1 at most."""
+
+    def make():
+        rng = np.random.default_rng()
+
+        def release(rows, runs):
+            taken = rng.random((runs, steps, len(rows))) < probability
+            sums = taken.astype(np.float64) @ rows
+            return (sums + rng.normal(scale=noise, size=sums.shape)).reshape(runs, -1)
+
+        return release
+
+    return make
+
+
+@functools.cache
+def claimed(kind, probability, noise, steps):
+    """epsilon at delta, by privacy loss distributions or by Renyi's divergences; rows added or removed."""
+    try:
+        import dp_accounting
+    except ImportError:
+        return None
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    event = dp_accounting.SelfComposedDpEvent(
+        dp_accounting.PoissonSampledDpEvent(probability, dp_accounting.GaussianDpEvent(noise)), steps
+    )
+    accountants = {"pld": dp_accounting.pld.PLDAccountant, "rdp": dp_accounting.rdp.RdpAccountant}
+    return float(accountants[kind]().compose(event).get_epsilon(DELTA))
+
+
+def case(kind, probability, noise, steps):
+    return Case(
+        sampled_sums(probability, noise, steps), f"{kind} accountant, epsilon at {DELTA}", low=(-1.0,), high=(1.0,),
+        epsilon=claimed(kind, probability, noise, steps), delta=DELTA, adjacency="add_remove", sizes=(0, 1),
+        runs=100_000,
+    )  # fmt: skip
+
+
+CASES = {
+    "pld, one step": case("pld", 1.0, 1.0, 1),
+    "pld, half of the rows": case("pld", 0.5, 0.5, 1),
+    "pld, four steps": case("pld", 0.25, 0.6, 4),
+    "rdp, four steps": case("rdp", 0.25, 0.6, 4),
+}
+
+if __name__ == "__main__":
+    main("dp-accounting", CASES)

@@ -1,0 +1,96 @@
+"""Audits the released versions of several libraries, each in an environment of its own, with a limit of time each.
+
+    python experiments/auditing/run.py --python diffprivlib=VENV/bin/python --python opendp=VENV/bin/python
+
+Without ``--python`` the controls alone are audited, by this interpreter. Results are JSON: one record for each case,
+with the tables, the event and the bounds of a claim that falls. Exit code 6 if a control is not as it should be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from privol.audit import Command, Domain, audit_program
+from privol.errors import PrivolError
+
+FOLDER = Path(__file__).parent
+LIBRARIES = sorted(path.stem.removeprefix("of_") for path in FOLDER.glob("of_*.py"))
+
+
+def script(library: str) -> Path:
+    """The program of a library."""
+    return FOLDER / ("controls.py" if library == "controls" else f"of_{library}.py")
+
+
+def cases(library: str, python: str) -> dict[str, Any]:
+    """What a program says of itself."""
+    printed = subprocess.run([python, str(script(library))], check=True, capture_output=True, text=True, timeout=300)
+    found: dict[str, Any] = json.loads(printed.stdout)
+    return found
+
+
+def audited(library: str, python: str, name: str, case: dict[str, Any], seconds: float, seed: int) -> dict[str, Any]:
+    """Audit one case; a case that fails is recorded with its error."""
+    start = time.perf_counter()
+    levels = {int(column): values for column, values in case["levels"].items()}  # JSON has texts as keys
+    words = ("epsilon", "delta", "mu", "adjacency", "sizes", "low_bits", "failures", "runs")
+    command = Command([python, str(script(library)), name], requests=True, timeout=max(60.0, seconds))
+    try:
+        found = audit_program(
+            command,
+            domain=Domain(case["low"], case["high"], case["norm"], levels),
+            seconds=seconds,
+            random_state=seed,
+            name=f"{library}: {name}",
+            **{word: case[word] for word in words},
+        )
+        record = found.to_record()
+    except PrivolError as error:
+        record = {"program": f"{library}: {name}", "failed": "; ".join([str(error), *getattr(error, "__notes__", ())])}
+    return {**record, "claim": case["source"], "expected": case["expected"], "seconds": time.perf_counter() - start}
+
+
+def main() -> int:
+    """Audit what the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", action="append", default=[], metavar="LIBRARY=PROGRAM",
+                        help=f"The interpreter that has the library: {', '.join(LIBRARIES)}.")  # fmt: skip
+    parser.add_argument("--case", action="append", default=[], help="Audit these cases alone.")
+    parser.add_argument("--seconds", type=float, default=600.0, help="Of a case; begun stages end.  [default: 600]")
+    parser.add_argument("--hour", type=float, default=3600.0, help="Seconds of a library.  [default: 3600]")
+    parser.add_argument("--seed", type=int, default=1, help="Which tables are tried.  [default: 1]")
+    parser.add_argument("--out", type=Path, help="File for the records.  [default: standard output]")
+    options = parser.parse_args()
+    pythons = dict(word.split("=", 1) for word in options.python) or {"controls": sys.executable}
+    records, wrong = [], 0
+    for library, python in pythons.items():
+        told = cases(library, python)
+        end = time.perf_counter() + options.hour
+        for name, case in told["cases"].items():
+            if options.case and name not in options.case:
+                continue
+            left = min(options.seconds, end - time.perf_counter())
+            if left <= 0:
+                records.append({"program": f"{library}: {name}", "failed": "no time was left"})
+                continue
+            record = audited(library, python, name, case, left, options.seed)
+            records.append({"library": told["library"], "release": told["version"], **record})
+            falls = record.get("refuted")
+            wrong += bool(case["expected"]) and falls is not (case["expected"] == "falls")
+            said = record.get("failed") or ("FALLS" if falls else "stands")
+            print(f"{library}, {name}: {said} ({record['seconds']:.0f} s)", file=sys.stderr, flush=True)
+            if options.out:
+                options.out.write_text(json.dumps({"audits": records}, indent=1) + "\n", encoding="utf-8")
+    if not options.out:
+        json.dump({"audits": records}, sys.stdout, indent=1)
+    return 6 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

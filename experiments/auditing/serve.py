@@ -1,0 +1,81 @@
+"""What the programs of this folder share: cases with a claim each, and the protocol of ``privol audit --requests``.
+
+    PYTHON of_LIBRARY.py              # the cases, as JSON: claim, rows, where the claim is from, the library's version
+    PYTHON of_LIBRARY.py CASE         # answers requests
+
+PYTHON is that of an environment with the library; nothing of privol is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+#: ``release(rows, runs)``: what each of so many runs releases.
+Release = Callable[[np.ndarray, int], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One claim of a library."""
+
+    make: Callable[[], Release]  # imports the library
+    source: str  # where the claim is stated
+    low: Sequence[float] = (0.0,)
+    high: Sequence[float] = (1.0,)
+    norm: float | None = None
+    levels: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    epsilon: float | None = 1.0
+    delta: float = 0.0
+    mu: float | None = None
+    adjacency: str = "replace"
+    sizes: Sequence[int] | None = None
+    low_bits: bool = False
+    failures: str = "raise"
+    runs: int = 20_000
+    expected: str = ""  # of controls: "stands" or "falls"
+
+
+def each(release: Callable[[np.ndarray], Any]) -> Release:
+    """A program that makes one run at a time."""
+    return lambda rows, runs: (release(rows) for _ in range(runs))
+
+
+def numbers(value: Any) -> list[float]:
+    """All numbers of what is released, in one list."""
+    return np.concatenate([np.ravel(np.asarray(part, dtype=np.float64)) for part in
+                           (value if isinstance(value, (tuple, list)) else [value])]).tolist()  # fmt: skip
+
+
+def main(library: str, cases: Mapping[str, Case]) -> None:
+    """Print the cases, or be one of them."""
+    if len(sys.argv) < 2:
+        try:
+            found: str | None = version(library)
+        except PackageNotFoundError:
+            found = None
+        described = {name: {key: value for key, value in asdict(case).items() if key != "make"}
+                     for name, case in cases.items()}  # fmt: skip
+        json.dump({"library": library, "version": found, "cases": described}, sys.stdout)
+        return
+    warnings.simplefilter("ignore")
+    case = cases[sys.argv[1]]
+    out, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no release
+    release = case.make()
+    for line in sys.stdin:
+        request = json.loads(line)
+        rows = np.array(request["rows"], dtype=np.float64).reshape(-1, len(case.low))
+        for released in release(rows, request["runs"]):
+            values = numbers(released)
+            if not all(map(math.isfinite, values)):
+                raise ValueError(f"released {values}")
+            out.write(json.dumps(values) + "\n")
+        out.flush()
