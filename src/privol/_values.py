@@ -1,10 +1,10 @@
-"""What Python's containers hold, each value read by itself: none of them changes how another is read.
+"""The values that Python's containers hold, each read by itself: no value changes how another is read.
 
-NumPy finds one type for all values of a container: a single text beside numbers makes texts of all of them, and one NaN
-beside integers makes doubles of all of them, which do not hold each one beyond 2^53. A row that is replaced would so
-move the rows around it. Here a value is what it is alone, and one that is no number, or a row that is none, is that
-row's own matter. Arrays of a declared type of numbers are taken as they are, at no cost per row. What is masked is
-missing.
+NumPy finds one type for all values of a container: a single text beside numbers turns all of them into texts, and one
+NaN beside integers turns all of them into doubles, which cannot hold every integer above 2^53. Replacing one row would
+so move the rows around it. Here a value is what it is alone. A value that is not a number, or an element that is not a
+row, concerns that row only. Arrays of a declared numeric type are taken as they are, at no cost per row. A masked value
+is missing.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-#: Kinds of types that NumPy's numbers have.
+#: Kinds of NumPy's numeric types.
 NUMBERS = "biuf"
-_CELLS = "OUST"  # kinds of types of which each value is read by itself
+_CELLS = "OUST"  # kinds of types whose values are read one by one
 
-# Of these types NumPy's conversion to doubles is that of each value alone, and each is its own hash.
+# For these types NumPy's conversion to doubles treats each value alone, and each is its own hash.
 PLAIN = frozenset(
     {
         bool, int, float, type(None), np.bool_, np.float16, np.float32, np.float64, np.int8, np.int16, np.int32,
@@ -60,15 +60,15 @@ PLAIN = frozenset(
 
 
 class Unread(NamedTuple):
-    """The first row that holds something else than real numbers, or has another length."""
+    """The first row that holds anything but real numbers, or has another length."""
 
     row: int  # from 0
-    column: int | None  # None: the row as a whole
+    column: int | None  # None: the whole row
     what: str  # what was found, and what is allowed
 
 
 def shown(value: Any) -> str:
-    """Return what a message says of a value, whatever it is."""
+    """Return what a message shows of a value of any type."""
     try:
         text = repr(value)
     except Exception:
@@ -77,12 +77,12 @@ def shown(value: Any) -> str:
 
 
 def number_of(value: Any) -> float:
-    """Return the real number that a value is, or that its text says; NaN where nothing or something masked is.
+    """Return the real number that a value is or that its text states; NaN for a missing or masked value.
 
     Raises
     ------
     Exception
-        Whatever the value raises where it is no real number: TypeError, ValueError, or what its own conversion raises.
+        Whatever a value that is not a real number raises: TypeError, ValueError, or an error of its own conversion.
     """
     if value is None:
         return math.nan
@@ -92,7 +92,7 @@ def number_of(value: Any) -> float:
         if value.ndim:
             raise TypeError("float() argument must be a string or a real number, not an array")
         value = value.item()
-    if isinstance(value, complex | np.complexfloating):  # the float of NumPy's drops the imaginary part
+    if isinstance(value, complex | np.complexfloating):  # NumPy's conversion to float drops the imaginary part
         raise TypeError("float() argument must be a string or a real number, not a complex one")
     try:
         return float(value)
@@ -101,7 +101,7 @@ def number_of(value: Any) -> float:
 
 
 def real(value: Any) -> float:
-    """Return the real number that a value is, NaN where it is none."""
+    """Return the real number that a value is, NaN if it is not one."""
     if type(value) is float:
         return value
     try:
@@ -111,19 +111,19 @@ def real(value: Any) -> float:
 
 
 def reals(values: Sequence[Any]) -> FloatArray:
-    """Return the real numbers of values, shape (n,), NaN for each that is none."""
+    """Return the real numbers that values are, shape (n,), NaN for each that is not one."""
     if PLAIN.issuperset(map(type, values)):
         try:
             return np.array(values, dtype=np.float64)
-        except OverflowError:  # an integer beyond all doubles
+        except OverflowError:  # an integer too large for a double
             pass
     return np.fromiter(map(real, values), dtype=np.float64, count=len(values))
 
 
 def listed(values: Any) -> list[Any] | tuple[Any, ...] | None:
-    """Return the values of a list, a tuple or another sequence without a type of its elements; None of anything else.
+    """Return the values of a list, tuple or other sequence without an element type; None for anything else.
 
-    A deque is one, such as keeps the last rows of a stream. Text, and what lends its memory, are none.
+    A deque, such as one that keeps the last rows of a stream, is such a sequence. Text and buffers are not.
     """
     if isinstance(values, list | tuple):
         return values
@@ -133,7 +133,7 @@ def listed(values: Any) -> list[Any] | tuple[Any, ...] | None:
 
 
 def single(value: Any) -> Any:
-    """Return the value itself, or the only one in a list, tuple or array: targets often come as a column."""
+    """Return the value itself, or the only element of a list, tuple or array: targets often come as a column."""
     kind = type(value)
     if kind is list or kind is tuple:
         return value[0] if len(value) == 1 else value
@@ -143,7 +143,7 @@ def single(value: Any) -> Any:
 
 
 def unmasked(values: Any) -> Any:
-    """Return a masked array as an array with NaN or None in place of masked entries, and anything else unchanged."""
+    """Return a masked array as an array with NaN or None in place of masked entries; anything else unchanged."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
     if not np.ma.is_masked(values) or values.dtype.kind not in NUMBERS + _CELLS:
@@ -158,7 +158,7 @@ def unmasked(values: Any) -> Any:
 
 
 def _cells(row: Any) -> Sequence[Any] | NDArray[Any] | None:
-    """The values of one row; None where it is no row."""
+    """The values of one row; None if it is not a row."""
     if type(row) is list or type(row) is tuple:
         return row
     try:
@@ -169,7 +169,7 @@ def _cells(row: Any) -> Sequence[Any] | NDArray[Any] | None:
         if hasattr(row, "__array__"):
             found: NDArray[Any] = np.asarray(row)
             return found if found.ndim == 1 else None
-    except Exception:  # a type of the caller's own, which raises whatever it is asked
+    except Exception:  # a type of the caller's own, which may raise on any access
         pass
     return None
 
@@ -180,29 +180,30 @@ def _wanted(row: Any, cells: Any, width: int) -> str:
 
 
 def table_of(rows: Sequence[Any], width: int | None = None) -> tuple[NDArray[Any], dict[int, str]] | None:
-    """Return the values of rows as a 2-d array: of numbers, or of objects that are still to be read.
+    """Return the values of rows as a 2-d array, of numbers or of objects that are still to be read.
 
     Parameters
     ----------
     rows : list or tuple
-        Of lists, tuples, arrays, or anything.
+        The elements may be lists, tuples, arrays, or anything else.
     width : int, optional
-        Public number of values of a row. Default: what more than half of the rows have, which is taken as public: who
-        learns the rows says so in the guarantee, as one row decides it where hardly more than half of them have it.
+        Public number of values of a row. Default: the length that more than half of the rows have, which is taken as
+        public. Whoever learns the rows says so in the guarantee, because one row decides it where barely more than half
+        of the rows have that length.
 
     Returns
     -------
     values : ndarray of shape (n, width)
-        Of float64 or object; rows that are none, or of another length, hold None.
+        Of float64 or object; elements that are not rows, or have another length, hold None.
     odd : dict
-        What was found in these rows instead, by number from 0.
+        What was found in those rows, by row number from 0.
 
-    None where there is no width and not one of the elements is a row: they have another shape.
+    Returns None if there is no width and no element is a row: the elements have another shape.
 
     Raises
     ------
     InvalidParameter
-        If no width is that of more than half of the rows.
+        If no length is that of more than half of the rows.
     """
     cells = [_cells(row) for row in rows]
     if width is None:
@@ -233,12 +234,12 @@ def table_of(rows: Sequence[Any], width: int | None = None) -> tuple[NDArray[Any
 
 
 def cells_of(X: Any) -> Any:
-    """Return the rows of a list as an array of objects, shape (n, width), in which each cell is what it is alone.
+    """Return the rows of a list as an array of objects, shape (n, width), in which each cell keeps its own type.
 
-    NumPy would find one type for all cells of a list, so that a number with a fraction in one row made ``1.0`` of the
-    ``1`` of another. A masked array becomes one of objects too, whether or not anything in it is masked: a cell that is
-    would else make doubles of all of them, and what was true 1.0. Anything else comes back as it is; so does a list of
-    what are no rows of one length, for who says what is wrong with it.
+    NumPy would find one type for all cells of a list, so that a fraction in one row would turn the ``1`` of another
+    into ``1.0``. A masked array becomes an array of objects too, whether or not anything in it is masked: otherwise one
+    masked cell would turn all cells into doubles, and True into 1.0. Anything else comes back unchanged; so does a list
+    whose elements are not rows of one length, which the caller's own check reports.
     """
     if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in NUMBERS + _CELLS + "M":
         # times become Python's, which have microseconds
@@ -265,7 +266,7 @@ def _is_plain(row: Any) -> bool:
 
 
 def numbers_of(X: Any, width: int | None = None) -> tuple[Any, Unread | None]:
-    """Return rows as numbers, where they come in what has no declared type of numbers: lists, objects, texts.
+    """Return rows as numbers, if they come in something without a declared numeric type: lists, objects, texts.
 
     Parameters
     ----------
@@ -275,8 +276,8 @@ def numbers_of(X: Any, width: int | None = None) -> tuple[Any, Unread | None]:
 
     Returns
     -------
-    X : ndarray of float64 with NaN for what is no number, or what was given
-        Arrays of numbers, matrices and frames, and whatever has another shape than rows.
+    Float64 with NaN for what is not a number. Arrays of numbers, matrices and frames, and whatever does not have the
+    shape of rows, come back as given.
     unread : Unread or None
     """
     X = unmasked(X)
@@ -301,7 +302,7 @@ def numbers_of(X: Any, width: int | None = None) -> tuple[Any, Unread | None]:
 
 
 def row_of(x: Any, width: int) -> tuple[FloatArray, Unread | None]:
-    """Return one row as doubles, shape (width,): all NaN where it is none, or of another length."""
+    """Return one row as doubles, shape (width,): all NaN if it is not a row or has another length."""
     cells = _cells(x)
     if cells is None or len(cells) != width:
         return np.full(width, np.nan), Unread(0, None, _wanted(x, cells, width))
@@ -322,7 +323,8 @@ def single_row(x: Any, width: int, *, learnt: int, refuse: bool) -> FloatArray:
     Raises
     ------
     InvalidRow
-        If ``refuse`` and it cannot be read; else it is all NaN. ``learnt``: rows before it.
+        If it cannot be read and ``refuse`` is true; otherwise the result is all NaN. ``learnt`` counts the rows before
+        it.
     """
     if isinstance(x, np.ndarray) and x.dtype.kind in NUMBERS:
         return np.asarray(unmasked(x), dtype=np.float64)
@@ -333,7 +335,7 @@ def single_row(x: Any, width: int, *, learnt: int, refuse: bool) -> FloatArray:
 
 
 def _why(value: Any) -> str | None:
-    """What a message says of a value that is no number; None: it is one, or missing."""
+    """What a message says about a value that is not a number; None if it is a number or missing."""
     try:
         number_of(value)
     except Exception as error:
@@ -343,7 +345,7 @@ def _why(value: Any) -> str | None:
 
 
 def refusal(unread: Unread, learnt: int) -> InvalidRow:
-    """Return the error about a row of a block before which so many were learnt."""
+    """Return the error about a row of a block, before which ``learnt`` rows were learnt."""
     place = "" if unread.column is None else f", feature {unread.column}"
     row = learnt + unread.row + 1
     return InvalidCell(
@@ -352,7 +354,7 @@ def refusal(unread: Unread, learnt: int) -> InvalidRow:
 
 
 def array_of(values: Any) -> FloatArray:
-    """Return the numbers of an array-like of any shape, NaN for each value that is none."""
+    """Return the numbers of an array-like of any shape, NaN for each value that is not a number."""
     if isinstance(values, np.ndarray) and values.dtype.kind in NUMBERS:
         return np.asarray(unmasked(values), dtype=np.float64)
     given: NDArray[Any] = np.array(unmasked(values), dtype=object)
@@ -363,9 +365,9 @@ def array_of(values: Any) -> FloatArray:
 
 
 def column_of(y: Any) -> Any:
-    """Return targets: an array of a declared type as it is, anything else as an array of objects, one by one.
+    """Return targets: an array of a declared type unchanged, anything else as an array of objects, one for each target.
 
-    What has no length, or is of two dimensions and more, comes back as it is.
+    What has no length, or has two or more dimensions, comes back unchanged.
     """
     if isinstance(y, np.ndarray):
         return unmasked(y)
@@ -376,7 +378,7 @@ def column_of(y: Any) -> Any:
 
 
 def targets_of(y: Any) -> FloatArray:
-    """Return targets as doubles, NaN for what is no number: of a declared type of numbers as they are."""
+    """Return targets as doubles, NaN for what is not a number; those of a declared numeric type unchanged."""
     given: NDArray[Any] = np.asarray(column_of(y))
     if given.dtype.kind in NUMBERS:
         return given.astype(np.float64)
@@ -389,7 +391,7 @@ def block_of(block: Any) -> tuple[Any, Any]:
 
 
 def _of_library(y: Any) -> list[Any] | None:
-    """The values of a library's column; None where NumPy reads them as they are, or it is none."""
+    """The values of a library's column; None if NumPy reads them as they are, or if it is not a column."""
     if len(getattr(y, "shape", ())) == 2:  # a frame of one column
         if y.shape[1] != 1:
             return None
@@ -412,9 +414,9 @@ def _of_library(y: Any) -> list[Any] | None:
 
 
 def frame_of_numbers(X: Any) -> Any:
-    """Return a frame whose columns of objects or texts are columns of doubles, NaN for what is no number.
+    """Return a frame with its columns of objects or texts as doubles, NaN for what is not a number.
 
-    Of pandas, polars or pyarrow, recognised by what they have; anything else comes back as it is.
+    It may be a frame of pandas, polars or pyarrow, recognised by its methods; anything else comes back unchanged.
     """
     if hasattr(X, "isetitem"):  # pandas
         found = X

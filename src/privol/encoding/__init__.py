@@ -1,4 +1,4 @@
-"""Encoding: columns to numbers, each row by itself, as a schema says that is public or learnt privately."""
+"""Encoding: columns become numbers, each row by itself, by a schema that is public or learnt privately."""
 
 from .outlook import Outlook, outlook_of
 from .phases import EncodingPlan, plan_encoding

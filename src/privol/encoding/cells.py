@@ -1,4 +1,4 @@
-"""How many cells of a table a schema has no place for: a look at whether it is the right one. Not private."""
+"""How many cells of a table a schema has no place for, which shows whether it is the right schema. Not private."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ KINDS = ("unknown", "missing", "clipped")
 
 
 class CellCounts:
-    """Cells of one iteration that a schema does not take as they are, by column.
+    """Cells of one iteration that a schema does not take as they are, counted by column.
 
-    Every row of the input counts that brings features, also one that a cap drops or that never gets its label: the
-    question is whether the schema is that of the data. A row that only brings a label is none of them.
+    Every row of the input that brings features counts, even one that a cap drops or that never gets its label: the
+    question is whether the schema fits the data. A row that only brings a label does not count.
 
     Attributes
     ----------
@@ -50,10 +50,10 @@ class CountedSource(ColumnSource):
     Attributes
     ----------
     cells : dict or None
-        Column to kind ("unknown", "missing", "clipped") to number, of the latest iteration that came to its end;
-        None before one has.
+        Column to kind ("unknown", "missing", "clipped") to number, for the latest iteration that came to its end; None
+        before one has.
     cell_rows : int or None
-        Over how many rows.
+        How many rows were counted.
     """
 
     def __init__(self, columns: Columns, encoder: SchemaEncoder) -> None:
@@ -61,7 +61,7 @@ class CountedSource(ColumnSource):
         self._schema_encoder = encoder
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
-        # Of this iteration alone, and told at its end: a thread that reads ahead is elsewhere than who learns.
+        # Of this iteration alone, and set at its end: a thread that reads ahead is further on than the learner.
         counts = CellCounts()
         yield from self._encoded(partial(self._schema_encoder.encode, counts=counts), limit, progress)
         self.cells, self.cell_rows = counts.found(self._schema_encoder.kinds), counts.rows

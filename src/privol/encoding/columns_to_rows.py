@@ -1,4 +1,4 @@
-"""Columns made one table, by several threads."""
+"""Joining columns into one table, by several threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def table_of(columns: Sequence[FloatArray], rows: FloatArray) -> None:
-    """Write columns, each of shape (n,), into rows of shape (n, columns), some rows in each thread."""
+    """Write columns, each of shape (n,), into rows of shape (n, columns); each thread writes some of the rows."""
     n = len(rows)
     step = max(-(-n // threads()), 1)
 

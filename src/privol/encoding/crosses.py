@@ -41,12 +41,12 @@ _ALLOWED = 'allowed are columns with levels, hash, or knots (shape = "cosine", "
 
 
 def cross_name(pair: Names) -> str:
-    """Return how a cross is called: as its features are, but for what stands behind the names of the columns."""
+    """Return the name of a cross: as those of its features, without what follows the names of the columns."""
     return "*".join(pair)
 
 
 def stated_crosses(given: Any, names: Sequence[str], declared: Sequence[Names] = ()) -> tuple[Names, ...]:
-    """Return pairs that a schema and a parameter state, with blanks around names as those of the columns have them."""
+    """Return the pairs that a schema and a parameter state, with blanks around names as the columns have them."""
     listed: list[Any] = [*declared, *(given if isinstance(given, Sequence) and not isinstance(given, str) else [given])]
     own = {name.strip(): name for name in names} | {name: name for name in names}
     pairs: list[Names] = []
@@ -61,17 +61,17 @@ def stated_crosses(given: Any, names: Sequence[str], declared: Sequence[Names] =
 def check_crosses(
     pairs: Sequence[Names], columns: Mapping[str, Column | None], special: Mapping[str, str], where: str
 ) -> None:
-    """Refuse pairs that cannot be crossed, with the first of them named.
+    """Refuse pairs that cannot be crossed; the message names the first of them.
 
     Parameters
     ----------
     pairs : sequence of pairs of str
     columns : mapping of str to Column or None
-        Whose features may be crossed; None: what the column is will be learnt.
+        The columns whose features may be crossed; None: what the column is will be learnt.
     special : mapping of str to str
-        Other columns, and what they are: "the target".
+        Other columns and their roles, such as "the target".
     where : str
-        What declares them, for the message.
+        What declares the pairs, for the message.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def check_crosses(
 def feasible(
     pairs: Sequence[Names], columns: Mapping[str, Column], dropped: Mapping[str, str]
 ) -> tuple[tuple[Names, ...], dict[str, str]]:
-    """Return the pairs that learnt columns let cross, and why the others are left out, by name.
+    """Return the pairs that can be crossed once columns are learnt, and why others are left out, by name.
 
     ``dropped`` says why a column was left out.
     """
@@ -115,7 +115,7 @@ def feasible(
 
 
 def _obstacle(pair: Names, columns: Mapping[str, Column | None]) -> str | None:
-    """Say why two columns cannot be crossed, as far as it is known what they are."""
+    """Say why two columns cannot be crossed, as far as their kinds are known."""
     widths = []
     for name in pair:
         column = columns[name]
@@ -132,7 +132,7 @@ def _obstacle(pair: Names, columns: Mapping[str, Column | None]) -> str | None:
 
 
 def width_of(column: Column) -> int | None:
-    """Return how many features a column brings into a cross; None if it cannot be crossed."""
+    """Return how many features a column contributes to a cross; None if it cannot be crossed."""
     if isinstance(column, Levels):
         return len(column.levels) + (column.unknown == "indicator") + (column.missing == "indicator")
     if isinstance(column, Hashed):
@@ -149,9 +149,9 @@ def _said(column: Column) -> str:
 
 
 def usual_square(column: Column) -> Fraction:
-    """Return the square of the norm of what a column brings into a cross, for a number anywhere between two knots.
+    """Return the squared norm of what a column contributes to a cross, averaged over numbers between two knots.
 
-    On average: the product of two is that of their cross.
+    The average of a cross is the product of those of its columns.
     """
     if isinstance(column, NumberColumn | Drop):
         raise InvalidParameter(f"a column that {_said(column)} has no cross, {_ALLOWED}")
@@ -164,30 +164,30 @@ def usual_square(column: Column) -> Fraction:
 
 
 class Side(Protocol):
-    """A column with features that are at least 0 and add up to at most 1: hat functions, or indicators.
+    """A column whose features are at least 0 and add up to at most 1: hat functions, or indicators.
 
-    A column in the cosine basis brings the hat functions of its knots.
+    A column in the cosine basis contributes the hat functions of its knots.
 
     Attributes
     ----------
     crossed_names : list of str
-        Of the features that are multiplied.
+        Of the features that enter the products.
     crossed_entries : int
-        How many of them can differ from 0 in one row.
+        How many of these features can differ from 0 in one row.
     """
 
     crossed_names: list[str]
     crossed_entries: int
 
     def crossed(self, found: Any) -> tuple[IntArray, FloatArray]:
-        """Return which of these features the rows have, each place once a row and ascending, and their values.
+        """Return which of these features the rows have, each once a row and ascending, and their values.
 
-        Both of shape (n, crossed_entries); ``found`` is what the column made of its cells.
+        Both have shape (n, crossed_entries); ``found`` is what the column made of its cells.
         """
 
 
 class Products:
-    """The entries of a cross in some rows.
+    """The entries of a cross in several rows.
 
     Attributes
     ----------
@@ -205,15 +205,15 @@ class Products:
 
 
 class Cross:
-    """The products of the features of two columns, those of the second the faster.
+    """The products of the features of two columns; the feature of the second column varies fastest.
 
-    Both are at least 0 and add up to at most 1, so the products are and do, and the sum of their squares is at most 1:
-    roundings included, see ``docs/proofs/encoding.md``.
+    The features of each column are at least 0 and add up to at most 1. The same holds for the products, so the sum of
+    their squares is at most 1, rounding included: see ``docs/proofs/encoding.md``.
 
     Parameters
     ----------
     left, right : Side
-    feature, entry : int
+    The first feature of the cross, and its first entry in a CSR row.
         Its first feature, and its first entry in a CSR row.
     """
 
@@ -225,7 +225,7 @@ class Cross:
         self.width = len(right.crossed_names)
 
     def products(self, left: tuple[IntArray, FloatArray], right: tuple[IntArray, FloatArray]) -> Products:
-        """Return the entries of rows whose features are these."""
+        """Return the entries of the cross in rows that have these features."""
         n = len(left[0])
         first = left[0] * np.int32(self.width) + np.int32(self.feature)
         places = (first[:, :, None] + right[0][:, None, :]).reshape(n, self.entries)

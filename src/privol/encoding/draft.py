@@ -1,4 +1,4 @@
-"""A first draft of a schema, derived from the data: every guess in it is to be confirmed or replaced."""
+"""A first draft of a schema, derived from the data: you must confirm or replace every guess in it."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def draft_schema(
 ) -> str:
     """Return a draft of a schema for a table, as TOML text with comments.
 
-    It looks at the first rows of private data, so neither the text nor what follows from it is private:
-    ``derived_from_data = true`` in it makes every guarantee under it carry a warning until it is taken out.
+    It looks at the first rows of private data, so neither the text nor what follows from it is private. While
+    ``derived_from_data = true`` is in it, every guarantee under it carries a warning.
 
     Parameters
     ----------
@@ -77,11 +77,11 @@ def draft_schema(
     if not table.num_rows:
         raise StreamError(f"{columns.name}: no rows, at least one is needed")
     if table.num_rows < rows and columns.facts.repeatable:
-        columns.count()  # these are all its rows, or it is damaged behind them, which this tells
+        columns.count()  # these are all the rows, or the file is damaged after them; counting tells
     at = resolve_column(target, columns.names if columns.named else None, len(columns.names), columns.name)
     cells = [_plain(table.column(name)) for name in columns.names]
     decimal = _decimal(cells, columns)
-    # What is a label stands for no missing cell in another column either.
+    # A label does not stand for a missing cell in another column either.
     goal = None if at is None else Look(columns.names[at], cells[at], decimal)
     labels = frozenset(map(str, () if goal is None or goal.numbers is not None else goal.values or ()))
     looks = [Look(name, cells[j], decimal, labels) for j, name in enumerate(columns.names) if j != at]
@@ -104,7 +104,7 @@ def draft_schema(
 
 
 def _plain(column: Any) -> Any:
-    """Return a column as an array of integers, doubles, decimals or strings, or of what no feature can be made."""
+    """Return a column as integers, doubles, decimals or strings, or as a type that gives no feature."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -122,7 +122,7 @@ def _plain(column: Any) -> Any:
 
 
 def _decimal(cells: Iterable[Any], columns: Columns) -> str:
-    """Return what stands before the decimals of the numbers that are written as text."""
+    """Return the decimal mark of the numbers that are written as text."""
     import pyarrow as pa
 
     first = columns.parts[0] if isinstance(columns, PartsColumns) else columns
@@ -132,12 +132,12 @@ def _decimal(cells: Iterable[Any], columns: Columns) -> str:
     commas = False
     for column in cells:
         if pa.types.is_floating(column.type) and csv and column.null_count < len(column):
-            return "."  # there are points, too
+            return "."  # some numbers have points
         if pa.types.is_string(column.type):
             texts = set(map(str.strip, column.drop_null().unique().to_pylist())) - AMONG_NUMBERS - {""}
             if texts and all(is_number(text) for text in texts) and any("." in text for text in texts):
                 return "."
-            # Three digits behind every comma are thousands where nothing else tells.
+            # Three digits after every comma are groups of thousands unless something else tells.
             sure = csv or any(not _THOUSANDS.fullmatch(text) for text in texts if "," in text)
             commas = commas or (sure and _commas(texts))
     return "," if commas else "."
@@ -149,9 +149,9 @@ def _commas(texts: Collection[str]) -> bool:
 
 
 def _file_table(columns: Columns, markers: frozenset[str], decimal: str, encoding: str | None) -> str:
-    """Return what stands under [file], or nothing where there is nothing to say.
+    """Return the contents of [file], empty where there is nothing to say.
 
-    What was inferred from the file is stated, so that another file cannot be understood in another way.
+    It states what was inferred from the file, so that another file cannot be read differently.
     """
     parts = columns.parts if isinstance(columns, PartsColumns) else (columns,)
     lines = [] if parts[0].format is None else [f"format = {toml_text(parts[0].format)}"]

@@ -1,4 +1,4 @@
-"""Rows of numbers from columns, as a schema says: each row by itself, never a function of other rows."""
+"""Makes rows of numbers from columns by a schema: each row by itself, never as a function of other rows."""
 
 from __future__ import annotations
 
@@ -43,39 +43,39 @@ Learning from 0/1 features took the same time in both forms at a share of 0.11 (
 0.04 (1,146 features) and half as long again in CSR at 0.4. The values are the same in both forms.
 """
 
-# Cells of dense rows that are written together.
+# How many cells of dense rows are written together.
 NEAR_CELLS = 1 << 18
 _OWNED = " (leave rows out that lack it, or do without its table in the schema, [user] or [delay])"
 _LATE = " (leave rows without a target out; [delay] in the schema is for targets that come later)"
 
 
 class SchemaEncoder:
-    """Makes rows of record batches as a :class:`~privol.streams.Schema` says.
+    """Makes rows of record batches by a :class:`~privol.streams.Schema`.
 
-    Every row is encoded by itself, from its own cells and the schema. It never depends on other rows, on how the
-    stream is cut or on how the batch codes its texts: replacing one row of the table replaces one encoded row, which is
-    what the guarantee rests on.
+    Every row is encoded by itself, from its own cells and the schema. It does not depend on other rows, on how the
+    stream is cut or on how the batch codes its texts. So replacing one row of the table replaces one encoded row, which
+    is what the guarantee rests on.
 
     Parameters
     ----------
     schema : Schema
     columns : Columns
     target : bool, default True
-        False encodes features alone, as for prediction: the columns of target, user and key may be absent.
+        False encodes only features, as for prediction: the columns of target, user and key may be absent.
 
     Attributes
     ----------
     schema : Schema
-        The schema with everything that the input decided written out: positions as names, and the columns that
+        The schema with everything that the input decided written out: names for positions, and the columns that
         ``others`` took in. Store this one with a model.
     n_features : int
     feature_names : tuple of str
         In the order of the schema: "age", "age=missing", "work=Private", "work=(unknown)", "work=(missing)", "code#17",
-        "size~10"; crosses are behind all columns: "size~10*work=Private".
+        "size~10". Crosses follow all columns: "size~10*work=Private".
     sparse : bool
         Whether rows are CSR; see :data:`SPARSE_SHARE`. Both forms hold the same values.
     classes : tuple or None
-        The labels, of two (negative, positive).
+        The two labels, (negative, positive).
     """
 
     def __init__(self, schema: Schema, columns: Columns, *, target: bool = True) -> None:
@@ -85,7 +85,7 @@ class SchemaEncoder:
         self._markers = schema.missing_cells
         self._written = Written(self._markers, schema.file.get("decimal", "."))
         self._target = self.schema.target if target else None
-        # of columns whose rows were counted by users already nobody asks again
+        # nobody asks again about columns whose rows were already counted by users
         counts = target and self.schema.user is not None and columns.facts.user is None
         self._user = str(self.schema.user.column) if counts and self.schema.user else None
         self._key = str(self.schema.delay.key) if target and self.schema.delay else None
@@ -160,10 +160,10 @@ class SchemaEncoder:
         self._by_work.sort(key=lambda part: -part.work)
         self._scale = Scale([part.column for part in self._numbers])
         self._number_names = [part.name for part in self._numbers]
-        # dense rows of nothing but columns of numbers
+        # dense rows that have only columns of numbers
         self._as_they_are = not self.sparse and len(self._numbers) == self.n_features
         self._number_entries = _runs([part.entry for part in self._numbers])
-        # What every CSR row has; the entries of texts are overwritten.
+        # What every CSR row has; the entries of text columns are overwritten.
         self._pattern = np.zeros(self._entries, dtype=np.int32)
         for part in self._numbers:
             self._pattern[part.entry] = part.feature
@@ -171,7 +171,7 @@ class SchemaEncoder:
                 self._pattern[part.entry + 1] = part.flag
 
     def reading(self, columns: Columns | None) -> SchemaEncoder:
-        """Return this encoder for another input of the same columns and types; None: for none, and it holds no rows."""
+        """Return this encoder for another input of the same columns and types; None: for no input, holding no rows."""
         found = copy(self)
         found._source = cast("Columns", columns)
         if columns is not None:
@@ -181,12 +181,12 @@ class SchemaEncoder:
 
     @property
     def parts(self) -> tuple[list[_Number], list[TextColumn], list[KnotsColumn], list[tuple[str, str, Cross]]]:
-        """Columns of numbers, of text and with knots, and crosses of two of them by their names."""
+        """Columns of numbers, of text and with knots, and crosses with the names of their two columns."""
         return self._numbers, self._texts, self._knots, self._crosses
 
     @property
     def means(self) -> FloatArray:
-        """What is taken off the features of every row, shape (n_features,): 0 of most encodings."""
+        """What is subtracted from the features of every row, shape (n_features,): 0 in most encodings."""
         return self._means_or_zeros
 
     @property
@@ -199,13 +199,13 @@ class SchemaEncoder:
     ) -> Piece:
         """Return the rows of a batch whose first row has the given 1-based number.
 
-        Dense ones are written to ``into``, where given, of shape (rows, n_features). Adds to ``counts``, where given,
-        the cells that the schema does not take as they are.
+        Dense rows are written to ``into``, of shape (rows, n_features), if it is given. If ``counts`` is given, the
+        cells that the schema does not take as they are are added to it.
 
         Raises
         ------
         StreamError
-            At the first row with a cell that the schema refuses, naming row and column.
+            At the first row with a cell that the schema refuses; the message names row and column.
         """
         y = self.targets(batch, first_row, counts)
         bare = None
@@ -222,7 +222,7 @@ class SchemaEncoder:
         flags = self._missing_numbers(numbers, refusals)
         for text, place in zip(self._texts, places, strict=True):
             text.check(place, batch.column(text.name), refusals, self.schema.name)
-        # A row that only brings a label belongs to the user of the row that waits for it.
+        # A row that only brings a label belongs to the user of the row that waits for this label.
         users = self._ids(batch, self._user, refusals, bare)
         keys = self._ids(batch, self._key, refusals)
         refusals.report()
@@ -247,7 +247,7 @@ class SchemaEncoder:
     # --- parts of a row ------------------------------------------------------------------------
 
     def _means_of_features(self, names: Sequence[str]) -> FloatArray | None:
-        """Return what is taken off the features of every row; None: nothing."""
+        """Return what is subtracted from the features of every row; None: nothing."""
         parts: list[KnotsColumn | TextColumn] = [*self._knots, *self._texts]
         if not any(part.means for part in parts):
             return None
@@ -257,7 +257,7 @@ class SchemaEncoder:
         return found
 
     def _told(self, batch: Batch) -> tuple[list[IntArray], list[Entries]]:
-        """Return what the cells of columns of text say, and those of columns with knots; each column by itself."""
+        """Return what the cells of text columns and of columns with knots hold; each column by itself."""
 
         def told(part: TextColumn | KnotsColumn) -> IntArray | Entries:
             column = batch.column(part.name)
@@ -272,9 +272,9 @@ class SchemaEncoder:
         return places, [cast("Entries", found[part.name]) for part in self._knots]
 
     def _table(self, batch: Batch, into: FloatArray | None) -> FloatArray:
-        """Return the numbers as they stand in the batch, shape (n, numbers), NaN where missing; ours to change.
+        """Return the numbers of the batch, shape (n, numbers), NaN where missing; the caller may change them.
 
-        Where they are the rows they are in ``into``.
+        Where the rows consist of these numbers alone, they are in ``into``.
         """
         if not self._numbers:
             return np.empty((batch.num_rows, 0))
@@ -286,7 +286,7 @@ class SchemaEncoder:
         return numbers
 
     def _filled(self, name: str) -> str:
-        """Say what takes a missing number."""
+        """Return what replaces a missing number, for messages."""
         says = '"indicator", "zero", "nan" or a number in its place'
         return f" (missing = under [columns.{name}] of {self.schema.name} says what else to do: {says})"
 
@@ -298,7 +298,7 @@ class SchemaEncoder:
         places: Sequence[IntArray],
         bare: npt.NDArray[np.bool_] | None,
     ) -> None:
-        """Count the cells that are not taken as they are; the numbers are not scaled yet."""
+        """Count the cells that are not taken as they are, before the numbers are scaled."""
         counts.rows += len(numbers) - (0 if bare is None else int(np.count_nonzero(bare)))
         for j, missing in flags.items():
             counts.add(self._numbers[j].name, "missing", np.count_nonzero(missing))
@@ -309,9 +309,9 @@ class SchemaEncoder:
             counts.add(text.name, "unknown", np.count_nonzero(place == text.unknown))
 
     def _missing_numbers(self, numbers: FloatArray, refusals: Refusals) -> dict[int, npt.NDArray[np.bool_]]:
-        """Return which cells are missing, by the position of the column where any is; fill stated numbers in."""
+        """Return which cells are missing, by column, for columns with any; fill in the stated replacements."""
         flags: dict[int, npt.NDArray[np.bool_]] = {}
-        # A sum is NaN where a term is (or where infinities meet), and takes no array of the size of the numbers.
+        # A sum is NaN where a term is NaN (or infinities meet), and needs no array of the size of the numbers.
         with np.errstate(invalid="ignore", over="ignore"):
             suspect = np.flatnonzero(np.isnan(numbers.sum(axis=0))) if numbers.size else ()
         for j in map(int, suspect):
@@ -357,7 +357,7 @@ class SchemaEncoder:
             if part.flag is not None and j in flags:
                 parts.flag(part.flag, flags[j].view(np.uint8), 1)
         for place in places:
-            parts.entries(place.reshape(-1, 1))  # a cell without a feature is below 0
+            parts.entries(place.reshape(-1, 1))  # a cell without a feature has a negative place
         for found in (*points, *products):
             found.add(parts)
         X = np.empty((n, self.n_features)) if into is None else into
@@ -384,7 +384,7 @@ class SchemaEncoder:
             if part.flag is not None:
                 data[:, part.entry + 1] = missing
         for text, place in zip(self._texts, places, strict=True):
-            # A cell without a feature is a stored zero at the column's first one.
+            # A cell without a feature is stored as a zero at the column's first feature.
             indices[:, text.entry] = place if place.min(initial=0) >= 0 else np.maximum(place, text.feature)
             data[:, text.entry] = place >= 0
         for knots, found in zip(self._knots, points, strict=True):
@@ -405,7 +405,7 @@ class SchemaEncoder:
         y: FloatArray | None,
         n: int,
     ) -> npt.NDArray[np.bool_]:
-        """Return which rows bring a label and no cell of a feature."""
+        """Return which rows bring a label but no cell of a feature."""
         bare = np.ones(n, dtype=bool) if y is None else ~np.isnan(y)
         for text, place in zip(self._texts, places, strict=True):
             bare &= place == text.missing
@@ -416,7 +416,7 @@ class SchemaEncoder:
         return bare
 
     def targets(self, batch: Batch, first_row: int, counts: CellCounts | None = None) -> FloatArray | None:
-        """Return the targets of a batch as :meth:`encode` does: it may have no other column. None: there are none."""
+        """Return the targets of a batch as :meth:`encode` does; it needs no other column. None: there are none."""
         if self._target is None or self._labels is None:
             return None
         name = str(self._target.column)
@@ -453,7 +453,7 @@ class SchemaEncoder:
 
 
 class UserEncoder:
-    """The user of each row and nothing else (X has no columns): enough to count what a cap keeps."""
+    """Reads the user of each row and nothing else (X has no columns): enough to count what a cap keeps."""
 
     sparse = rows_alone = False
     n_features = 0
@@ -477,9 +477,9 @@ class UserEncoder:
 
 
 def ids_of(column: Any, name: str, markers: frozenset[str], refusals: Refusals, spared: Any = None) -> Any:
-    """Return the column of a user or key, dictionary-coded: texts without blanks around them, as :func:`id_of` says.
+    """Return the column of a user or key as a dictionary of texts without surrounding blanks, as :func:`id_of` says.
 
-    Missing ones are refused but in spared rows.
+    Missing cells are refused, except in spared rows.
     """
     import pyarrow
     import pyarrow.compute as pc
@@ -499,7 +499,7 @@ def ids_of(column: Any, name: str, markers: frozenset[str], refusals: Refusals, 
         indices = column.indices.fill_null(len(missing) - 1) if column.null_count else column.indices
         rows = missing[indices.to_numpy()]
         refusals.add(rows if spared is None else rows & ~spared, name, f"found nothing, every row needs one{_OWNED}")
-        # Rows that need none are null, whatever stood for a missing cell.
+        # Rows that need no id are null, whatever stood for a missing cell.
         codes = pyarrow.array(indices.to_numpy(), mask=rows)
         return pyarrow.DictionaryArray.from_arrays(codes, texts)
     return pyarrow.DictionaryArray.from_arrays(column.indices, texts)
@@ -517,7 +517,7 @@ class _Number:
 
 
 def _runs(positions: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Return (first number, first position, end) of the consecutive positions: a slice is cheaper than an index."""
+    """Return (first number, first position, end) of each run of consecutive positions: slices beat indices."""
     runs: list[tuple[int, int, int]] = []
     for i, position in enumerate(positions):
         if runs and runs[-1][2] == position:
@@ -528,9 +528,9 @@ def _runs(positions: Sequence[int]) -> list[tuple[int, int, int]]:
 
 
 def _resolved(schema: Schema, columns: Columns, target: bool) -> Schema:
-    """Return the schema with names for positions and with the columns that ``others`` takes in."""
+    """Return the schema with names in place of positions and with the columns that ``others`` takes in."""
     names = columns.names if columns.named else None
-    # A schema's names have no blanks around them, those of some inputs may.
+    # A schema's names have no surrounding blanks; those of some inputs have.
     own = {name.strip(): name for name in columns.names} | {name: name for name in columns.names}
     schema = schema.renamed(own)
     known: dict[str, Column] = dict(schema.columns)

@@ -1,8 +1,8 @@
-"""Rows of numbered features, nearly all of them 0: the frequent ones, learnt under a guarantee, take all of a row.
+"""Rows of numbered features, nearly all 0: frequent features, learnt privately, get all of a row's norm.
 
-Noise for tens of thousands of features that hardly any row has drowns those that many rows have. The first rows vote
-for the features that they have; the following rows are what is left of them in the features that stand out, scaled to
-norm 1. All other features may share a sketch beside them (:mod:`privol.encoding.sketch`).
+Tens of thousands of features that hardly any row has would bring enough noise to drown those that many rows have. The
+first rows vote for the features that they have. Of the following rows only the features that stand out are kept, scaled
+to norm 1. All other features may share a sketch beside them (:mod:`privol.encoding.sketch`).
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ __all__ = ["FrequentRun", "FrequentSource", "frequent_rows"]
 
 FloatArray = npt.NDArray[np.float64]
 
-# A row's votes are whole numbers whose squares add up to at most the square of this, whatever it has.
+# A row's votes are whole numbers whose squares add up to at most the square of this, whatever the row has.
 _VOTES = 1 << 20
-# Of the features that are kept, the share that noise alone may bring, in expectation; and their largest number. The
-# first of them must be there beyond doubt: noise alone brings such a one in a hundredth of all runs.
+# The share of the kept features that noise alone may contribute, in expectation, and the largest number of such
+# features. The first feature must be certain: noise alone produces one in a hundredth of all runs.
 _BY_CHANCE, _MOST, _DOUBT = 0.5, 512, 0.01
-# No row is longer than 1, whatever the roundings of its norm, a sum of at most 2^31 squares.
+# The norm of a row is at most 1, whatever the rounding of its computed norm, a sum of at most 2^31 squares.
 _ABOVE = 1.0 + 2.0**-21
 
 
 class FrequentRun:
-    """Takes the first rows, and says which features are frequent.
+    """Takes the first rows and decides which features are frequent.
 
     Parameters
     ----------
     n_features : int
     plan : EncodingPlan
     source : privol.noise.Source or None
-        Of the noise; None where the plan has none.
+        Of the noise; None if the plan has none.
     sketch : int
-        Features that those share that are not frequent: with any, none need be frequent.
+        How many features the infrequent ones share; with a sketch, no feature needs to be frequent.
     """
 
     def __init__(self, n_features: int, plan: EncodingPlan, source: NoiseSource | None, sketch: int = 0) -> None:
@@ -58,11 +58,11 @@ class FrequentRun:
 
     @property
     def done(self) -> bool:
-        """Whether all rows that teach were taken."""
+        """Whether all rows of this phase were taken."""
         return not self._left
 
     def take(self, X: Any) -> int:
-        """Count the next rows, as many as are still to teach, and return their number."""
+        """Count the next rows, as many as this phase still takes, and return their number."""
         used = min(int(X.shape[0]), self._left)
         _vote(_canonical(X[:used]), self._votes)
         self._left -= used
@@ -89,7 +89,7 @@ class FrequentRun:
 
 
 def _vote(X: Any, votes: npt.NDArray[np.int64]) -> None:
-    """Add the votes of rows without duplicates: each gives the same to every feature that it has."""
+    """Add the votes of rows without duplicates: a row gives the same to every feature that it has."""
     rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     present = X.data != 0
     found, rows = X.indices[present], rows[present]
@@ -101,9 +101,9 @@ def _vote(X: Any, votes: npt.NDArray[np.int64]) -> None:
 
 
 def _standing_out(scores: FloatArray) -> npt.NDArray[np.int64]:
-    """Return the features that are kept, ascending, by their votes in standard deviations of the noise.
+    """Return the features that are kept, ascending, from their votes in standard deviations of the noise.
 
-    As many as possible, so long as noise alone would bring at most half as many above the last of them.
+    There are as many as possible, as long as noise alone would put at most half as many above the last of them.
     """
     order = np.argsort(-scores, kind="stable")[:_MOST]
     expected = np.log(len(scores)) + log_ndtr(-scores[order])
@@ -114,10 +114,10 @@ def _standing_out(scores: FloatArray) -> npt.NDArray[np.int64]:
 
 
 def frequent_rows(X: Any, part: FrequentFeatures) -> Any:
-    """Return the rows of the kept features, each scaled to norm 1 by itself; a row that has none is 0.
+    """Return the rows of the kept features, each scaled to norm 1 by itself; a row without any is 0.
 
-    With a sketch both it and the kept features are scaled by themselves, to norms whose squares add up to 1 at most.
-    A row with a NaN or an infinity among all its features has a NaN in its first one.
+    With a sketch, sketch and kept features are scaled separately, to norms whose squares add up to at most 1. A row
+    with a NaN or an infinity in any of its features has a NaN in its first kept one.
     """
     X = _canonical(X)
     n = X.shape[0]
@@ -133,7 +133,7 @@ def frequent_rows(X: Any, part: FrequentFeatures) -> Any:
         others = sound & ~ours
         shared, columns, where = sketched(X.data[others], X.indices[others], rows[others], n, part.sketch)
         _to_norm_1(shared, where, n)
-        if part.kept:  # else there is only the sketch
+        if part.kept:  # otherwise there is only the sketch
             values *= OF_KEPT
             shared *= OF_SKETCH
         values, of = np.concatenate([values, shared]), np.concatenate([of, where])
@@ -148,7 +148,7 @@ def frequent_rows(X: Any, part: FrequentFeatures) -> Any:
 
 
 def _places(indices: Any, part: FrequentFeatures) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return where each feature stands among those that are kept, and whether it is one of them."""
+    """Return the position of each feature among those that are kept, and whether it is one of them."""
     if not part.kept:
         return np.zeros(len(indices), dtype=np.int64), np.zeros(len(indices), dtype=bool)
     kept = np.array(part.kept, dtype=np.int64)
@@ -157,8 +157,8 @@ def _places(indices: Any, part: FrequentFeatures) -> tuple[npt.NDArray[np.int64]
 
 
 def _to_norm_1(values: FloatArray, rows: npt.NDArray[np.int64], n: int) -> None:
-    """Scale the values of each row, in place, so that their norm is 1 at most, and 1 but for roundings."""
-    # by its largest value first: squares of large or small numbers are infinite or 0
+    """Scale the values of each row, in place, so that their norm is at most 1, and 1 up to rounding."""
+    # by its largest value first: squares of very large numbers are infinite, of very small ones 0
     largest = np.zeros(n)
     np.maximum.at(largest, rows, np.abs(values))
     values /= np.where(largest > 0.0, largest, 1.0)[rows]
@@ -167,20 +167,20 @@ def _to_norm_1(values: FloatArray, rows: npt.NDArray[np.int64], n: int) -> None:
 
 
 def _canonical(X: Any) -> Any:
-    """Return rows in which no feature comes twice, each of its own entries alone; the caller's are not changed."""
-    if not sp.issparse(X):  # of blocks the first alone need be sparse
+    """Return rows in which no feature occurs twice, each from its own entries; the caller's rows do not change."""
+    if not sp.issparse(X):  # only the first of several blocks must be sparse
         return sp.csr_array(X)
-    X = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)  # which knows nothing yet of its indices
+    X = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)  # a new matrix knows nothing yet about its indices
     if X.has_canonical_format:
         return X
     X = X.copy()
-    X.has_sorted_indices = False  # sort every row: where one alone needs it, the sums of the others must not change
+    X.has_sorted_indices = False  # sort every row: if only one row needs it, the sums of the others must not change
     X.sum_duplicates()
     return X
 
 
 class FrequentSource(Source):
-    """The kept features of the rows of a source.
+    """The kept features of a source's rows.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ class FrequentSource(Source):
         Of sparse rows.
     part : FrequentFeatures
     conditions : tuple of str
-        What a guarantee takes for granted because of it.
+        What a guarantee assumes because of it.
     """
 
     sparse = True

@@ -1,4 +1,4 @@
-"""Hashes of texts: which bucket a category belongs to, the same everywhere and for ever."""
+"""Hashes of texts, which decide the bucket of a category: the same on every machine and in every version."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ WordArray = npt.NDArray[np.uint32]
 HASH_SEED = 0
 """Seed of the murmurhash3 (32 bits, x86) of the UTF-8 text, modulo the number of buckets."""
 
-# Longer texts are hashed one by one: all at once costs as many steps as the longest has words.
+# Longer texts are hashed one by one: hashing all at once takes as many steps as the longest has words.
 _SHORT = 64
 _FIRST, _SECOND = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 
 
 def hash_of(text: str) -> int:
-    """Return the hash of a text without blanks around it: 32 bits."""
+    """Return the 32-bit hash of a text without surrounding blanks."""
     return int(murmurhash3_32(text.encode(), seed=HASH_SEED, positive=True))
 
 
 def hashes_of(texts: Any) -> WordArray:
-    """Return :func:`hash_of` of each of an array of strings, which have no blanks around them.
+    """Return the :func:`hash_of` of each string of an array; the strings have no surrounding blanks.
 
     Parameters
     ----------
     texts : pyarrow.StringArray, length n
-        Of a null any number is returned.
+        For a null the result is arbitrary.
     """
     _, offsets, content = texts.buffers()
     if content is None or not len(texts):
         return np.zeros(len(texts), dtype=np.uint32)
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     starts, sizes = ends[:-1].astype(np.int64) - ends[0], np.diff(ends)
-    # words are read where they begin, so a few bytes behind the last text are needed
+    # words are read from where they begin, so a few bytes after the last text are needed
     data = np.append(np.frombuffer(content, np.uint8)[ends[0] : ends[-1]], np.zeros(4, dtype=np.uint8))
     found = np.full(len(texts), HASH_SEED, dtype=np.uint32)
-    order = np.argsort(-sizes, kind="stable")  # those that have a further word come first
+    order = np.argsort(-sizes, kind="stable")  # texts that have a further word come first
     order = order[np.searchsorted(-sizes[order], -_SHORT) :]
     begin, size = starts[order], sizes[order]
     state, words = found[order], size // 4
@@ -50,7 +50,7 @@ def hashes_of(texts: Any) -> WordArray:
         state[:n] ^= _mixed(_word(data, begin[:n] + 4 * k))
         state[:n] = _turned(state[:n], 13) * np.uint32(5) + np.uint32(0xE6546B64)
     left = (size % 4).astype(np.uint32)
-    # of the last word those bytes that there are; none leaves 0, which mixes to 0
+    # the last word has the bytes that are left; with none it is 0, which mixes to 0
     state ^= _mixed(_word(data, begin + 4 * words) & ((np.uint32(1) << (np.uint32(8) * left)) - np.uint32(1)))
     state ^= size.astype(np.uint32)
     state ^= state >> np.uint32(16)
@@ -65,7 +65,7 @@ def hashes_of(texts: Any) -> WordArray:
 
 
 def _word(data: npt.NDArray[np.uint8], at: npt.NDArray[Any]) -> WordArray:
-    """Return four bytes of each place as a number, the first of them the lowest."""
+    """Return the four bytes at each place as a little-endian number."""
     word: WordArray = data[at].astype(np.uint32)
     for k in range(1, 4):
         word |= data[at + k].astype(np.uint32) << np.uint32(8 * k)

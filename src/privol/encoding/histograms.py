@@ -1,6 +1,6 @@
-"""What the phases of an encoding count of a column: histograms of which each row moves one cell, and what they say.
+"""What the phases of an encoding count in a column: histograms of which each row moves one cell, and their decisions.
 
-Exact counts are kept here, and handed to the mechanism of :mod:`privol.encoding.learning` alone; ``decide`` is told the
+Exact counts are kept here and handed only to the mechanism of :mod:`privol.encoding.learning`; ``decide`` receives the
 counts with their noise.
 """
 
@@ -34,17 +34,17 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.float64]
 
-#: So many deviations of the noise make a kind believed.
+#: How many standard deviations of the noise make a kind believed.
 BELIEVED_KIND = 3.0
 _BELIEVED_END, _BELIEVED_TAIL = 2.5, 2.0
 #: Cells of a histogram of kinds.
 AT_MISSING, AT_KNOWN, AT_TEXTS, AT_TIMES, AT_NUMBERS = range(5)
-# Where times are looked for: two years a cell, from 1902 to 2174.
+# Where times are looked for: cells of two years, from 1902 to 2174.
 _TIME_CELLS = Cells(np.linspace(-(2.0**31), 3 * 2.0**31, 129)[:-1], np.linspace(-(2.0**31), 3 * 2.0**31, 129)[1:])
 
 
 class Values:
-    """What the cells of one column of a batch say, and how many rows say it: by their distinct texts.
+    """What the cells of one column of a batch hold and how many rows hold it, by distinct text.
 
     ``pointed`` is as for :meth:`privol.readers.written.Written.values`.
     """
@@ -54,7 +54,7 @@ class Values:
         self._weights = self._told.weights[:-1]
 
     def known(self, labels: Collection[str]) -> npt.NDArray[np.bool_]:
-        """Which distinct texts are one of these labels."""
+        """Which distinct texts are among these labels."""
         import pyarrow
         import pyarrow.compute as pc
 
@@ -79,24 +79,24 @@ class Values:
         return self._told.missing[:-1]
 
     def there(self) -> int:
-        """Return how many rows have a cell."""
+        """Return how many rows have a value."""
         return self.count(~self.missing)
 
     def count(self, which: npt.NDArray[np.bool_]) -> int:
-        """Return how many rows have one of some distinct texts."""
+        """Return how many rows have one of the chosen distinct texts."""
         return int(self._weights[which].sum())
 
     def absent(self) -> int:
-        """Return how many rows have no cell."""
+        """Return how many rows have no value."""
         return int(self._told.weights[self._told.missing].sum())
 
     def present(self) -> npt.NDArray[np.bool_]:
-        """Return whether each row has a cell."""
+        """Return whether each row has a value."""
         found: npt.NDArray[np.bool_] = ~self._told.missing[self._told.indices]
         return found
 
     def add_to(self, cells: Cells, which: npt.NDArray[np.bool_], counts: FloatArray) -> None:
-        """Add the rows of some distinct texts, numbers or times, to the counts of cells."""
+        """Add the rows of the chosen distinct texts, which are numbers or times, to the counts of cells."""
         values = np.where(which, self._told.values, np.nan)
         count_into(values, self._weights, cells.low, cells.high, counts)
 
@@ -106,7 +106,7 @@ class Values:
         return found
 
     def buckets(self) -> FloatArray:
-        """Return how many rows have each hash bucket."""
+        """Return how many rows fall into each hash bucket."""
         assert self._told.hashes is not None
         some = ~self.missing
         at = (self._told.hashes[some] % BUCKETS).astype(np.int64)
@@ -114,23 +114,23 @@ class Values:
 
 
 def null_rows(columns: Collection[Values]) -> int:
-    """Return how many rows have no cell in any of some columns."""
+    """Return how many rows have no value in any of these columns."""
     if not all(found.absent() for found in columns):
         return 0
     return int(np.count_nonzero(~np.any([found.present() for found in columns], axis=0)))
 
 
 class Kinds:
-    """Phase "kinds" of one column: whether its cells are numbers or texts, and of which scale."""
+    """Phase "kinds" of one column: whether its cells are numbers or texts, and on which scale."""
 
     def __init__(self, labels: Sequence[str] = ()) -> None:
         self.cells, self.believed = dyadic_cells()
         self._labels = frozenset(labels)
-        # missing, found labels, other texts, times, numbers by their exponent
+        # missing, labels found, other texts, times, numbers by exponent
         self.counts = np.zeros(AT_NUMBERS + len(self.cells))
 
     def add(self, values: Values, null: int) -> None:
-        """Count the rows of a batch, of which so many are null rows."""
+        """Count the rows of a batch, ``null`` of which are null rows."""
         self.counts[AT_MISSING] += values.absent() - null
         numbers, others = values.numbers, ~values.missing
         if self._labels:
@@ -147,11 +147,11 @@ class Kinds:
         values.add_to(self.cells, numbers, self.counts[AT_NUMBERS:])
 
     def numbers(self, noisy: FloatArray, std: float) -> FloatArray:
-        """Return the believed counts of the cells of numbers."""
+        """Return the believed counts of the cells for numbers."""
         return np.where(noisy[AT_NUMBERS:] > self.believed * std, noisy[AT_NUMBERS:], 0.0)
 
     def decide(self, noisy: FloatArray, std: float) -> tuple[str, Cells | None, FloatArray]:
-        """Return "number", "time", "text" or "nothing", and the cells of numbers or times with their counts."""
+        """Return "number", "time", "text" or "nothing", and the cells for numbers or times with their counts."""
         counts = self.numbers(noisy, std)
         texts, numbers = float(noisy[AT_TEXTS]), float(counts.sum())
         times = float(noisy[AT_TIMES])
@@ -167,9 +167,9 @@ class Kinds:
 
 
 class TargetKinds(Kinds):
-    """The same of a target that may be one of labels: numbers that are none of the found ones, whole or not.
+    """Phase "kinds" of a target that may be a label: it separates fractions from whole numbers.
 
-    Whole numbers have cells of their own, so each row still adds one to one cell.
+    Whole numbers that are not among the labels found have cells of their own, so each row still adds one to one cell.
     """
 
     def __init__(self, labels: Sequence[str]) -> None:
@@ -182,7 +182,7 @@ class TargetKinds(Kinds):
         values.add_to(self.cells, numbers & whole, self.counts[cut:])
 
     def parts(self, noisy: FloatArray, std: float) -> tuple[FloatArray, FloatArray]:
-        """Return the believed counts of the cells, of fractions and of whole numbers."""
+        """Return the believed counts of the cells, for fractions and for whole numbers."""
         fractions, whole = (np.where(part > self.believed * std, part, 0.0) for part in np.split(noisy[AT_NUMBERS:], 2))
         return fractions, whole
 
@@ -192,7 +192,7 @@ class TargetKinds(Kinds):
 
 
 def _first_believed(noisy: FloatArray, std: float) -> int:
-    """Return the first cell that holds more than noise, by itself or with all before it; their number if none does."""
+    """Return the first cell that exceeds noise, alone or with all before it; the number of cells if none does."""
     together = std * np.sqrt(np.arange(1, len(noisy) + 1))
     found = np.flatnonzero((noisy > _BELIEVED_END * std) | (np.cumsum(noisy) > _BELIEVED_TAIL * together))
     return int(found[0]) if len(found) else len(noisy)
@@ -210,16 +210,16 @@ class Line:
         values.add_to(self.cells, values.times if self._times else values.numbers, self.counts)
 
     def decide(self, noisy: FloatArray, std: float) -> tuple[Cells, FloatArray, tuple[float, float]]:
-        """Return the cells between the outermost believed ones, their counts, and those below and above together."""
+        """Return the cells between the outermost believed ones, their counts, and the counts below and above them."""
         first, last = _first_believed(noisy, std), len(noisy) - 1 - _first_believed(noisy[::-1], std)
-        if first > last:  # too few rows for any: as they are
+        if first > last:  # too few rows for any: keep the cells as they are
             return self.cells, np.ones(len(self.cells)), (0.0, 0.0)
         beyond = float(noisy[:first].sum()), float(noisy[last + 1 :].sum())
         return self.cells.between(first, last), np.maximum(noisy[first : last + 1], 0.0), beyond
 
 
 class Buckets:
-    """The same of a column of categories: its hash buckets."""
+    """Phases "coarse" and "fine" of a column of categories: its hash buckets."""
 
     def __init__(self) -> None:
         self.counts = np.zeros(BUCKETS)

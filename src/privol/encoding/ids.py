@@ -1,4 +1,4 @@
-"""By what users and keys are told apart: one rule for columns of every type, and for what is handed over row by row."""
+"""How users and keys are told apart: one rule for columns of every type and for rows handed over one by one."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from numbers import Number
 
 __all__ = ["WRITTEN", "id_of", "id_text"]
 
-# Whole numbers written with a sign, a point or an exponent; short enough to be written out.
+# Whole numbers written with a sign, a point or an exponent, and short enough to be written out.
 WRITTEN = r"^[+-]?[0-9]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?$"
 _written = re.compile(WRITTEN).fullmatch
 _MOST_DIGITS = 400
 
 
 def id_of(text: str) -> str:
-    """Return by what a user or key written with a sign, a point or an exponent is compared.
+    """Return what a user or key is compared by, if it is written with a sign, a point or an exponent.
 
-    1.0, 1e0 and +1 are 1, and -0.0 is 0, so that doubles in one file and integers in another, or 1 and 1.0 in JSON,
-    are not two users. What is no whole number stays as it is.
+    1.0, 1e0 and +1 are 1, and -0.0 is 0, so that a double in one file and an integer in another, or 1 and 1.0 in JSON,
+    are not two users. Anything that is not a whole number stays as it is.
     """
     try:
         number = Decimal(text)
     except InvalidOperation:
         return text
-    # exactly: doubles would take ids beyond 2^53 for each other
+    # exactly: doubles would confuse ids above 2^53
     whole = number.adjusted() < _MOST_DIGITS and number == number.to_integral_value()
     return str(int(number)) if whole else text
 
 
 def id_text(value: object) -> str | None:
-    """Return by what a user is compared that is handed over as an object; None where it is none.
+    """Return what a user is compared by, if it is handed over as an object; None if the object is not a user.
 
-    As a column of it would be: text without blanks around it, whole numbers by their digits.
+    The result is that of a column of such objects: text without surrounding blanks, whole numbers by their digits.
     """
-    if isinstance(value, Number) and value != value:  # NaN of any type of numbers
+    if isinstance(value, Number) and value != value:  # NaN of any numeric type
         return None
     text = str(value).strip() if isinstance(value, str | Number) and not isinstance(value, bool) else ""
     if not text:

@@ -1,4 +1,4 @@
-"""Columns of numbers as functions of them: between knots, for cells of any text."""
+"""Columns of numbers become functions between knots, for cells of any text."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int32]
 
-# What a cell is, besides a number between the outer knots.
+# What a cell is, if not a number between the outer knots.
 _MISSING, _UNKNOWN, _CLIPPED, _SPARED = STATE_MISSING, STATE_UNKNOWN, STATE_CLIPPED, STATE_SPARED
 
 
 def numbers_in(column: Any, written: Written, *, pointed: bool = False) -> FloatArray:
-    """Return the numbers of a column of texts, shape (n,), NaN for each cell that is none.
+    """Return the numbers of a column of texts, shape (n,), NaN for each cell that is not a number.
 
     ``pointed`` is as for :meth:`privol.readers.written.Written.values`.
     """
@@ -48,19 +48,19 @@ def numbers_in(column: Any, written: Written, *, pointed: bool = False) -> Float
 
 
 class Points:
-    """The entries of the cells of a column in some rows, by its distinct cells.
+    """The entries of a column's cells in several rows, stored by distinct cell.
 
     Parameters
     ----------
     cells : ndarray of int32, shape (n,)
         The distinct cell of each row.
     places : ndarray of int32, shape (distinct + 1, entries)
-        Features, ascending. The last one is for rows that are spared.
+        Features, ascending. The last row of this array is for rows that are spared.
     weights : ndarray of float64, of the same shape
         The values of these features.
     states : ndarray of uint8, shape (distinct + 1,)
     hats : (places, weights), optional
-        The entries of the hat functions, of the same rows, where the column has other functions.
+        The entries of the hat functions of the same rows, if the column has other functions.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class Points:
     def leading(self, entries: int, first: int, flag: int | None, flagged: int) -> tuple[IntArray, FloatArray]:
         """Return the first entries of each row, shape (n, entries), with features counted from ``first``.
 
-        They are those of hat functions, or indicators. A row that has the feature ``flag`` has ``flagged`` as the last
-        of them.
+        They are those of hat functions or indicators. In a row that has the feature ``flag`` the last entry is
+        ``flagged``.
         """
         places, weights = (self._places, self._weights) if self._hats is None else self._hats
         places, weights = places[:, :entries] - np.int32(first), weights[:, :entries].copy()
@@ -104,7 +104,7 @@ class Points:
         return np.take(places, self._cells, axis=0), np.take(weights, self._cells, axis=0)
 
     def spare(self, rows: BoolArray) -> None:
-        """Leave rows without any value, and out of the counts."""
+        """Leave these rows without any value, and out of the counts."""
         if rows.any():
             self._cells = np.where(rows, np.int32(len(self._states) - 1), self._cells)
 
@@ -113,14 +113,14 @@ class Points:
         rows.entries(np.ascontiguousarray(self._places), np.ascontiguousarray(self._weights), self._cells)
 
     def count(self, name: str, counts: CellCounts, *, later: bool = False) -> None:
-        """Add the cells that are not taken as they are; ``later``: ones beyond the knots are nothing to be counted."""
+        """Count the cells that are not taken as they are; ``later``: cells beyond the knots are not counted."""
         if not (self._states[:-1] & (_MISSING | _UNKNOWN | _CLIPPED)).any():
             return
         _count(self._states[self._cells], name, counts, later)
 
 
 class CosinePoints:
-    """The same of a column in the cosine basis, for dense rows: values are computed where they are written.
+    """Points of a column in the cosine basis, for dense rows: values are computed when they are written.
 
     Parameters
     ----------
@@ -128,10 +128,10 @@ class CosinePoints:
     cells : ndarray of int32, shape (n,), or None
         The distinct cell of each row; None where each row has its own.
     values : ndarray of float64, shape (distinct,)
-    said : ndarray of uint8, shape (distinct,), or None
+    Values of the distinct cells.
         What each distinct cell is; None where all are numbers, or missing and NaN.
-    right : int
-        What a cell has to be for its value to count, NUMBER or TIME.
+    What each distinct cell is; None where all are numbers, or missing and NaN.
+        The state that a cell must have for its value to count, NUMBER or TIME.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class CosinePoints:
         right: int,
     ) -> None:
         self._column, self._cells = column, cells
-        # of two more: a cell that is null, and a row that is spared
+        # two more: a null cell, and a row that is spared
         self._left, self._share, self._states = column.hats.between(values, said, right)
         self._values = values
         self._in_cycles: list[FloatArray] = []
@@ -186,7 +186,7 @@ class CosinePoints:
         return self.written_out().leading(entries, first, flag, flagged)
 
     def spare(self, rows: BoolArray) -> None:
-        """Leave rows without any value, and out of the counts."""
+        """Leave these rows without any value, and out of the counts."""
         if rows.any():
             cells = np.arange(len(rows), dtype=np.int32) if self._cells is None else self._cells
             self._cells = np.where(rows, np.int32(len(self._states) - 1), cells)
@@ -201,7 +201,7 @@ class CosinePoints:
             rows.flag(column.flag, self._states, _MISSING | _UNKNOWN, self._cells)
 
     def count(self, name: str, counts: CellCounts, *, later: bool = False) -> None:
-        """Add the cells that are not taken as they are; ``later``: ones beyond the knots are nothing to be counted."""
+        """Count the cells that are not taken as they are; ``later``: cells beyond the knots are not counted."""
         _count(self._of_rows(self._states), name, counts, later)
 
 
@@ -214,17 +214,17 @@ Entries = Points | CosinePoints
 
 
 class KnotsColumn:
-    """Where the cells of a column with knots belong. Each cell by itself; none is refused.
+    """Where the cells of a column with knots belong: each cell by itself, and none is refused.
 
     Parameters
     ----------
     name : str
     column : Knots
     feature, entry : int
-        Its first feature, and its first entry in a CSR row.
+        The column's first feature, and its first entry in a CSR row.
     written : Written
     pointed : bool
-        Whether cells may be numbers themselves: their text has a point whatever the decimal mark is.
+        Whether cells may be numbers themselves, whose text has a point whatever the decimal mark is.
     """
 
     def __init__(
@@ -238,15 +238,15 @@ class KnotsColumn:
         self._written = written
         self._pointed = pointed
         self._shape = column.shape
-        #: Whether its cells are times, which are to be expected beyond the knots: time goes on.
+        #: Whether the cells are times, which are expected beyond the knots because time goes on.
         self.times = column.timestamp
         self.cycles = column.cycles
-        # A line is a spline between two knots but for its scale.
+        # Up to its scale, a line is a spline between two knots.
         knots = np.array(column.knots, dtype=np.float64)
         self._knots = knots if column.shape != "linear" else knots[[0, -1]]
         with np.errstate(over="ignore"):
             widths = np.diff(self._knots)
-        # Where the difference of two doubles is none that of their halves is taken.
+        # If the difference of two doubles is not a double, the difference of their halves is used.
         self._factors = np.where(np.isinf(widths), 0.5, 1.0)
         self._halved = bool(np.isinf(widths).any())
         self._lows = self._knots[:-1] * self._factors
@@ -264,7 +264,7 @@ class KnotsColumn:
             "bins": [f"{name}[{low},{high})" for low, high in itertools.pairwise(shown)],
         }[column.shape]
         if column.shape == "bins":
-            names[-1] = f"{names[-1][:-1]}]"  # the last knot belongs to it
+            names[-1] = f"{names[-1][:-1]}]"  # the last knot belongs to the last interval
         self.first_cycle = feature + len(names)
         self.crossed_names = hats if column.shape == "cosine" else list(names)
         self._crossed = len(self.crossed_names)
@@ -275,11 +275,11 @@ class KnotsColumn:
             names.append(f"{name}=missing")
             self.crossed_names.append(names[-1])
         self.feature_names = names
-        #: About how long its cells take, beside those of other columns.
+        #: Roughly how long its cells take, relative to other columns.
         self.work = 1 + 2 * len(column.cycles)
 
     def one_row(self) -> dict[str, Any]:
-        """Return how single numbers become features, in the words of :meth:`privol._core._one_row.RowCode.knots`."""
+        """Return how single numbers become features, as arguments of :meth:`privol._core._one_row.RowCode.knots`."""
         return {
             "shape": self._shape,
             "knots": self._knots,
@@ -295,7 +295,7 @@ class KnotsColumn:
         }
 
     def points(self, column: Any, *, dense: bool = False) -> Entries:
-        """Return the entries of the cells of a column of any type of "cells"; ``dense``: for dense rows."""
+        """Return the entries of a column's cells, of any type of "cells"; ``dense``: for dense rows."""
         cells, said, right = None, None, TIME if self.times else NUMBER
         if column.type == "double" and not self.times:
             values: FloatArray = column.to_numpy(zero_copy_only=False)
@@ -313,8 +313,8 @@ class KnotsColumn:
         return self.written_out(rows, np.where(said == right, values, np.nan), (said != right) & (said != MISSING))
 
     def written_out(self, cells: IntArray, values: FloatArray, strange: npt.NDArray[np.bool_]) -> Points:
-        """Return the entries of rows by their distinct cells, and which of these are neither missing nor a number."""
-        # two more: a cell that is null, and a row that is spared
+        """Return the entries of rows from distinct cells; ``strange`` marks cells neither missing nor a number."""
+        # two more: a null cell, and a row that is spared
         values = np.append(values, [np.nan, np.nan])
         none = np.flatnonzero(np.isnan(values))
         values[none] = self._knots[0]
@@ -344,7 +344,7 @@ class KnotsColumn:
         return Points(cells, places, weights, states, hats)
 
     def crossed(self, found: Entries) -> tuple[IntArray, FloatArray]:
-        """Return what the column brings into a cross: functions between knots and the indicator, without cycles."""
+        """Return what the column contributes to a cross: functions between knots and the indicator, without cycles."""
         return found.leading(self.crossed_entries, self.feature, self.flag, self._crossed)
 
     def _of(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -358,20 +358,20 @@ class KnotsColumn:
         shares = np.empty((len(values), 2))
         np.divide(values - self._lows[left], self._widths[left], out=shares[:, 1])
         np.subtract(1.0, shares[:, 1], out=shares[:, 0])
-        # Exactly the rest, so that the two add up to 1 and their squares to no more.
+        # Exactly the rest, so that the two add up to 1 and their squares to at most 1.
         np.subtract(1.0, shares[:, 0], out=shares[:, 1])
         if self._shape == "linear":
             return places, (shares[:, 1] - shares[:, 0])[:, None]
         return np.concatenate([places, places + 1], axis=1), shares
 
     def _cosines(self, places: IntArray, shares: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return features and values of the cosine basis by those of the hat functions."""
+        """Return features and values in the cosine basis from those of the hat functions."""
         functions = self._functions_at
         assert functions is not None
         left, share = places[:, 0] - self.feature, np.ascontiguousarray(shares[:, 1])
         found = np.empty((functions.shape[1], len(places)))
         term = np.empty(len(places))
-        # The values at knots are multiples of 2^-40 below 2: their differences are exact.
+        # The values at knots are multiples of 2^-40 below 2, so their differences are exact.
         for values, steps, out in zip(functions[:-1].T, np.diff(functions, axis=0).T, found, strict=True):
             np.take(values, left, out=out, mode="clip")
             np.take(steps, left, out=term, mode="clip")
@@ -381,13 +381,13 @@ class KnotsColumn:
         return np.broadcast_to(own, (len(places), len(own))), found.T
 
     def _beyond(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the indicator of numbers below both knots, or above."""
+        """Return the indicators of numbers below the first knot or above the last."""
         above = values > self._knots[-1]
         weights = (above | (values < self._knots[0])).astype(np.float64)
         return (self.feature + above.astype(np.int32))[:, None], weights[:, None]
 
     def _with_cycles(self, seconds: FloatArray, places: IntArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return features and values with those of where the times are in each cycle."""
+        """Return features and values, with the features of each time's position in each cycle added."""
         found = cycle_values(seconds, *self.cycles)
         last = np.arange(self.first_cycle, self.first_cycle + len(found), dtype=np.int32)
         return (

@@ -1,4 +1,4 @@
-"""How many rows have each label: of a target that may have as many labels as there are rows."""
+"""Counts the rows of each label, for a target that may have as many labels as there are rows."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["LabelCounts", "label_texts"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-# Texts that label_text leaves as they are, and more than these are few: whole numbers of at most 15 digits, decimals as
-# short as they can be that Python writes without an exponent, and names. What begins as "true" and "false" do may be 1
-# or 0. Of decimals those of at most 15 digits are their own shortest form; Arrow writes the shortest form of a double.
+# Texts that label_text leaves unchanged (a few others are too): whole numbers of at most 15 digits, the shortest form
+# of decimals that Python writes without an exponent, and names. What begins like "true" or "false" may mean 1 or 0.
+# Decimals of at most 15 digits are their own shortest form; Arrow writes the shortest form of a double.
 _WHOLE = "0|-?[1-9][0-9]{0,14}"
 _DECIMAL = r"-?(?:0\.0{0,3}(?:[1-9][0-9]*)?[1-9]|[1-9][0-9]*\.[0-9]*[1-9])"
 _NAME = "[A-EG-SU-Za-eg-su-z][ -~]*"
 _LONGEST = 16  # characters of a decimal of 15 digits
-# Numbers are written as text in pieces of so many, side by side.
+# Numbers are written as text in pieces of this size, in parallel.
 _PIECE = 1 << 14
-# So few texts take less time one by one.
+# With this few texts, one at a time is faster.
 _SMALL = 256
-# So many new texts are counted with those before at once, or as many as these are.
+# New texts are merged with the earlier ones once there are this many, or as many as there are earlier ones.
 _FEW = 1 << 16
 
 
@@ -61,7 +61,7 @@ def label_texts(told: Told) -> Any:
 
 
 def _texts_of_doubles(values: FloatArray, kind: str) -> Any:
-    """Return the labels of doubles that are not NaN, a pyarrow array of that kind of string."""
+    """Return the labels of doubles that are not NaN, as a pyarrow array of the given kind of string."""
     import pyarrow
     import pyarrow.compute as pc
 
@@ -87,9 +87,9 @@ def _replaced(texts: Any, at: IntArray, others: list[str]) -> Any:
 
 
 def _order(texts: Any) -> IntArray:
-    """Return the order of the bytes of different texts, a pyarrow.LargeStringArray without nulls.
+    """Return the order of distinct texts by their bytes; the argument is a pyarrow.LargeStringArray without nulls.
 
-    By their first eight bytes as one number, which take a quarter of the time; those alike in these by all of them.
+    They are sorted by their first eight bytes as one number, which takes a quarter of the time; ties by all bytes.
     """
     import pyarrow
     import pyarrow.compute as pc
@@ -100,7 +100,7 @@ def _order(texts: Any) -> IntArray:
         return found
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     starts, sizes = ends[:-1] - ends[0], np.diff(ends)
-    # a number is read where a text begins, so eight bytes behind the last are needed; what is not the text's is 0
+    # a number is read where a text begins, so eight bytes after the last are needed; bytes beyond the text are set to 0
     data = np.append(np.frombuffer(content, np.uint8)[ends[0] : ends[-1]], np.zeros(8, dtype=np.uint8))
     windows = np.ndarray(len(data) - 7, dtype=">u8", buffer=data, strides=(1,))
     first = windows[starts].astype(np.uint64)
@@ -118,7 +118,7 @@ def _order(texts: Any) -> IntArray:
 
 
 class LabelCounts:
-    """Labels and how many rows have each; doubles become text once all are counted, each of them once."""
+    """Labels and how many rows have each; doubles become text only after counting, each of them once."""
 
     def __init__(self) -> None:
         self._texts: list[Any] = []
@@ -127,10 +127,10 @@ class LabelCounts:
         self._pending, self._known = 0, 0
 
     def add(self, told: Told) -> None:
-        """Count the rows of texts that are not missing."""
+        """Count the rows of the texts that are not missing."""
         rows = told.weights[:-1]
         present = (rows > 0) & ~told.missing[:-1]
-        if not np.any(present & ~told.plain):  # the text of a plain number says no more than its value
+        if not np.any(present & ~told.plain):  # a plain number is fully described by its value
             self._doubles.add(told.values[present], None if told.each else rows[present])
             return
         import pyarrow
@@ -139,11 +139,11 @@ class LabelCounts:
         texts = label_texts(told)
         some = pc.and_(texts.is_valid(), pyarrow.array(rows > 0))
         texts = texts.filter(some)
-        # together they may be longer than 2 GB
+        # joined, they may exceed 2 GB
         self._add(texts.cast("large_string"), rows[some.to_numpy(zero_copy_only=False)])
 
     def sorted(self) -> tuple[Any, IntArray]:
-        """Return the different labels by their code points, a pyarrow.LargeStringArray, and their rows."""
+        """Return the distinct labels in order of their code points, a pyarrow.LargeStringArray, and their rows."""
         import pyarrow
 
         values, rows = self._doubles.counts()
@@ -162,7 +162,7 @@ class LabelCounts:
         return dict(zip(texts.to_pylist(), rows.tolist(), strict=True))
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all labels."""
         self.__init__()  # type: ignore[misc]
 
     def _add(self, texts: Any, rows: IntArray) -> None:
@@ -173,7 +173,7 @@ class LabelCounts:
             self._join()
 
     def _join(self) -> None:
-        """Have each label once."""
+        """Merge the parts so that each label occurs once."""
         import pyarrow
 
         if self._pending or len(self._texts) > 1:
@@ -185,7 +185,7 @@ class LabelCounts:
 
 
 class _Doubles:
-    """Different doubles and how many rows have each: those that differ are different labels."""
+    """Distinct doubles and how many rows have each: different doubles are different labels."""
 
     def __init__(self) -> None:
         self._values: list[FloatArray] = []
@@ -194,7 +194,7 @@ class _Doubles:
         self._pending, self._known = 0, 0
 
     def add(self, values: FloatArray, rows: IntArray | None) -> None:
-        """Count finite values, each so many rows; None: one row each."""
+        """Count finite values, each with its number of rows; None: one row each."""
         if rows is None:
             self._single.append(values)
         else:
@@ -205,7 +205,7 @@ class _Doubles:
             self.counts()
 
     def counts(self) -> tuple[FloatArray, IntArray]:
-        """Return the different values by their size, and their rows."""
+        """Return the distinct values in ascending order, and their rows."""
         if self._single:
             values, rows = np.unique(np.concatenate(self._single), return_counts=True)
             self._values.append(values)
@@ -215,8 +215,8 @@ class _Doubles:
             return np.empty(0), np.empty(0, dtype=np.int64)
         values, rows = np.concatenate(self._values), np.concatenate(self._rows)
         if len(self._values) > 1 or self._pending:
-            values = values + 0.0  # one zero
-            order = np.argsort(values, kind="stable")  # of runs that are in order
+            values = values + 0.0  # turns -0.0 into 0.0
+            order = np.argsort(values, kind="stable")  # fast on runs that are in order already
             values = values[order]
             first = np.flatnonzero(values[1:] != values[:-1]) + 1
             first = np.insert(first, 0, 0)[: len(values)]

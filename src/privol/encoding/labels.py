@@ -1,4 +1,4 @@
-"""The declared label set, and the way from what a file holds to the indices 0.0, 1.0, ..."""
+"""The declared label set, and the conversion of what a file holds to the indices 0.0, 1.0, ..."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _plain(label: Any) -> Any:
 
 def label_key(label: Any) -> Key:
     """What labels are compared by: 1, 1.0, True, "1", " +1.0" and "true" are one label; None is a missing one."""
-    if type(label) is str:  # first: asking whether it is a number takes longer than all the rest
+    if type(label) is str:  # first, because asking whether it is a number takes longer than all the rest
         label = label.strip()
         return _text_key(label) if label else None
     label = _plain(label)
@@ -54,7 +54,7 @@ def _text_key(text: str) -> Key:
     try:
         x = float(text)
     except ValueError:
-        known = text.lower()  # so that True finds itself in a file
+        known = text.lower()  # so that a label True is found in a file
         return float(known == "true") if known in ("true", "false") else text
     return x if math.isfinite(x) and "_" not in text else text
 
@@ -65,14 +65,14 @@ def coded(column: Any) -> tuple[npt.NDArray[np.int32], list[str | None]]:
 
 
 class Labels:
-    """Encodes targets: labels to the index in ``classes``, or numbers as they are.
+    """Encodes targets: labels become the index in ``classes``, numbers stay as they are.
 
     Parameters
     ----------
     classes : sequence of labels or None
         The declared public label set: (negative, positive), or more than two classes.
     positive : label or None
-        That label against all the rest (of ``classes`` if given).
+        The label that is positive against all the rest (of ``classes``, if given).
     """
 
     def __init__(self, classes: Iterable[Any] | None, positive: Any) -> None:
@@ -116,9 +116,9 @@ class Labels:
         Parameters
         ----------
         negative, positive : sequence of labels
-            Different from each other, none of them missing; ``positive`` is not empty.
+            All different, and none missing; ``positive`` is not empty.
         rest : bool
-            Whether any other label is negative; needed where ``negative`` is empty.
+            Whether every other label is negative; needed if ``negative`` is empty.
         """
         labels = cls(None, None)
         declared = (*map(_plain, negative), *map(_plain, positive))
@@ -134,7 +134,7 @@ class Labels:
 
     @classmethod
     def of_classes(cls, groups: Sequence[Sequence[Any]]) -> Labels:
-        """Return the encoder of groups of labels, each a class: different labels, the first of each group is shown."""
+        """Return the encoder of groups of distinct labels, each a class; the first label of each group is shown."""
         labels = cls(None, None)
         labels.classes = tuple(_plain(group[0]) for group in groups)
         labels._codes = {label_key(label): float(k) for k, group in enumerate(groups) for label in group}
@@ -142,13 +142,13 @@ class Labels:
         return labels
 
     def lenient(self) -> Labels:
-        """Return the same encoder that makes NaN of any other label, and of a missing one, and refuses none."""
+        """Return the same encoder, but with NaN for an undeclared or missing label instead of an error."""
         found = copy(self)
         found._lenient = True
         return found
 
     def groups(self) -> dict[str, Any]:
-        """Return what a schema's target says of these labels: its fields but for the column."""
+        """Return a schema's description of these labels: the fields of its target except for the column."""
         return dict(self._groups)
 
     @staticmethod
@@ -165,7 +165,7 @@ class Labels:
 
     @property
     def numeric(self) -> bool:
-        """Whether the target is a number to be kept (regression)."""
+        """Whether the target is a number that is kept as it is (regression)."""
         return self.classes is None
 
     def knows(self, label: Any) -> bool:
@@ -175,7 +175,7 @@ class Labels:
     def _code(self, label: Any) -> float:
         try:
             key = label_key(single(label))
-        except Exception:  # a value of the caller's own type, which raises whatever it is asked
+        except Exception:  # a value of the caller's own type, which may raise on any access
             return np.nan
         return np.nan if key is None else self._codes.get(key, self._rest)
 
@@ -186,13 +186,13 @@ class Labels:
             if self.numeric:
                 return y
             if self.classes is not None and self._rest == 0.0 and all(isinstance(key, str) for key in self._codes):
-                # known from the type, whatever the rows hold; else every row would be one of the rest
+                # decided by the type, whatever the rows hold; otherwise every row would be one of the rest
                 raise StreamError(f"{where}: the labels are numbers, so {self.classes[1]!r} cannot occur")
             codes = np.where(np.isnan(y), np.nan, self._rest)
             for key, code in self._codes.items():
                 if not isinstance(key, str):
                     codes[y == key] = code
-            # Infinities can be no label of ours but still belong to "the rest".
+            # An infinity cannot be one of our labels but may still belong to "the rest".
             return self._checked(codes, values, first_row, where)
         if values.dtype.kind not in "OUST":
             raise StreamError(f"{where}: the target has the type {values.dtype}, numbers or strings are allowed")
@@ -222,8 +222,8 @@ class Labels:
     ) -> FloatArray:
         """Return the targets of a dictionary-coded column: row i has the label ``labels[indices[i]]``.
 
-        A missing label is NaN where it is ``optional``, else an error like a label that is not declared; ``remedies``
-        end the messages of both.
+        A missing label is NaN if the labels are ``optional``; otherwise it is an error, as an undeclared label is. The
+        messages of both end with ``remedies``.
         """
         table = np.array([self._code(v) for v in labels], dtype=np.float64)
         wrong = np.isnan(table) & (not self._lenient)

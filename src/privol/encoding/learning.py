@@ -1,8 +1,8 @@
-"""A schema that is learnt from the first rows of a table, under a guarantee: histograms with Gaussian noise.
+"""Learns a schema from the first rows of a table, under a guarantee: histograms with Gaussian noise.
 
-:mod:`privol.encoding.phases` says which rows, and how much noise. Everything here that looks at cells counts them into
-histograms of which each row moves one cell; everything else is computed from these counts with their noise. So what is
-found may be shown: the schema, and why a column was left out.
+:mod:`privol.encoding.phases` decides which rows teach, and how much noise there is. All code here that looks at cells
+counts them into histograms of which each row moves one cell; everything else is computed from these counts with their
+noise. So the result may be shown: the schema, and why a column was left out.
 """
 
 from __future__ import annotations
@@ -45,36 +45,37 @@ __all__ = ["BUCKETS", "MISSING_TEXTS", "REST", "EncodingRun", "Found"]
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Cells that count as missing where nobody has said which do.
+#: Cells that count as missing unless something else is stated.
 MISSING_TEXTS = ("?", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "#N/A")
-#: Buckets that all other values of it share.
+#: Buckets that all other values of a column share.
 REST = 16
 #: Knots of a column of numbers.
 KNOTS = 6
 
-_CELL = 5.0  # expected count of a cell, in standard deviations of the noise
+_CELL = 5.0  # the expected count of a cell, in standard deviations of the noise
 _CELLS = 4, 64
-# A target of numbers is one of labels if the found ones cover so large a share of the rows and are at most so many; or
-# if most rows have one of them or another whole number below _FEW, and hardly any a larger one; but not if fractions
-# that are no label are frequent.
+# A numeric target consists of labels if the labels found cover this share of the rows and are at most this many; or if
+# most rows have one of them or another whole number below _FEW, and hardly any a larger one; but not if fractions that
+# are no label are frequent.
 _COVERED = (0.8, 10), (0.97, 20)
 _FEW, _SEEN, _OTHERS = 16.0, 0.75, 0.05
-# Of four thousand cells of noise one is believed in 200 columns, and holds so many deviations in 8,000: what believed
-# cells hold together must exceed that. More would take real targets of few rows, nearly all of them alike, for labels.
+# Of four thousand cells of pure noise, one is believed in 200 columns, and in 8,000 columns one holds this many
+# standard deviations: the total of the believed cells must exceed that. A higher threshold would take real targets of
+# few rows, nearly all of them alike, for labels.
 _BEYOND_NOISE = 5.0
 _CYCLES = ("day", "week", "year")
 
 
 @dataclass(frozen=True)
 class CountedPhase:
-    """What a phase has released, as far as its guarantee goes. Public.
+    """What a phase has released, as its guarantee needs it. Public.
 
     Attributes
     ----------
     name : str
     rows : int
     histograms : int
-        In each of which a row counts once at most.
+        Histograms, in each of which a row counts at most once.
     std : float
         Standard deviation of the noise of each count.
     """
@@ -87,19 +88,19 @@ class CountedPhase:
 
 @dataclass
 class Found:
-    """What was learnt, all of it under the guarantee of the plan. Public.
+    """What was learnt, all of it under the plan's guarantee. Public.
 
     Attributes
     ----------
     columns : dict of str to Column
-        In the order of the table; a column that says nothing is dropped.
+        In the order of the table; a column that carries no information is dropped.
     target : Target or None
     dropped : dict of str to str
         Why a column was left out.
     labelled : float or None
-        Where labels were learnt: about which share of the later rows that have a target has one of them.
+        If labels were learnt: the approximate share of the later rows with a target that have one of them.
     counted : list of CountedPhase
-        The phases that are over.
+        The phases that have ended.
     """
 
     columns: dict[str, Column] = field(default_factory=dict)
@@ -113,17 +114,17 @@ class Found:
 
 
 class EncodingRun:
-    """Takes the first rows of a table, phase by phase, and says what they taught.
+    """Takes the first rows of a table, phase by phase, and returns what they taught.
 
     Parameters
     ----------
     names : sequence of str
-        Columns to learn, public.
+        The columns to learn; public.
     target : str or None
         Column of the target to learn; None: it is declared, or there is none.
     plan : EncodingPlan
     source : Source or None
-        Of the noise; None where the plan has none.
+        Of the noise; None if the plan has none.
     written : Written
         How numbers are written, and which cells are missing.
     shape : {"cosine", "spline", "linear", "bins"}
@@ -131,10 +132,10 @@ class EncodingRun:
     regression : bool, optional
         Whether the target is a real number. Default: it is where no labels are frequent.
     only_text : collection of str
-        Columns whose cells are surely text in the input itself.
+        Columns whose cells are certainly text in the input itself.
     null_rows : bool
-        Whether rows may be null rows. These count nowhere, so how many rows have a target is counted then, where it is
-        to be told whether that is one of labels: each row counts once more.
+        Whether rows may be null rows. These are counted nowhere. To tell whether the target consists of labels, the
+        rows that have a target are then counted too, so each row counts once more.
     """
 
     def __init__(
@@ -161,7 +162,7 @@ class EncodingRun:
         self._buckets: dict[str, tuple[FloatArray, float]] = {}  # noisy counts so far, and the variance of their noise
         self._lines: dict[str, tuple[Cells, FloatArray]] = {}
         self._missing: dict[str, str] = {}
-        self._absent: dict[str, float] = {}  # shares of the rows, where they stand out of the noise
+        self._absent: dict[str, float] = {}  # shares of the rows, where they exceed the noise
         self._beyond: dict[str, tuple[float, float]] = {}  # rows below and above the cells of a line
         self._times: set[str] = set()
         self._phases = plan.phases
@@ -174,7 +175,7 @@ class EncodingRun:
         return self._at == len(self._phases)
 
     def take(self, batch: Batch) -> int:
-        """Count the next rows, and return how many of them were for the encoding: fewer than there are, when done."""
+        """Count the next rows and return how many of them the encoding took: not all, if it is done before."""
         start = 0
         while start < batch.num_rows and not self.done:
             name, rows = self._phases[self._at]
@@ -195,7 +196,7 @@ class EncodingRun:
         if name == "kinds":
             self._counted = {column: Kinds() for column in self._names}
             if self._target is not None:
-                # where the target is known to be real there are no labels to tell it from
+                # a target that is known to be real need not be told from labels
                 self._counted[self._target] = Kinds() if self._regression is True else TargetKinds(self._labels)
         elif name in ("coarse", "fine"):
             lines: dict[str, Any] = {
@@ -218,14 +219,14 @@ class EncodingRun:
             each(lambda column: self._counted[column].add(self._values(batch, column)), names, cells=cells)
             return
         values = dict(zip(names, each(lambda column: self._values(batch, column), names, cells=cells), strict=True))
-        # the null row, in which nothing is known, counts nowhere: adjacency "zero_out" rests on it
+        # the null row, of which nothing is known, counts nowhere: adjacency "zero_out" rests on it
         null = null_rows(values.values())
         if self._counts_targets:
             self._with_target += values[str(self._target)].there()
         each(lambda column: self._counted[column].add(values[column], null), names, cells=cells)
 
     def _release(self, phase: str) -> None:
-        """Add the noise of a phase to its counts, and decide by these alone."""
+        """Add the noise of a phase to its counts, and decide from these alone."""
         number = self._at + 1
         if phase == "labels":
             self._find_labels(number)
@@ -235,7 +236,7 @@ class EncodingRun:
         std = self._plan.noise(histograms)
         self.found.counted.append(CountedPhase(phase, self._rows, histograms, std))
         parts: dict[str, FloatArray] = {}
-        if self._counted:  # else nothing stood out of the noise before
+        if self._counted:  # otherwise nothing exceeded the noise before
             exact = [counted.counts for counted in self._counted.values()] + targets
             noisy = self._noisy(np.concatenate(exact), std, number)
             found = np.split(noisy, np.cumsum([len(c) for c in exact])[:-1])
@@ -251,7 +252,7 @@ class EncodingRun:
             self._conclude()
 
     def _noisy(self, counts: FloatArray, std: float, number: int) -> FloatArray:
-        if self._source is None or std == 0.0 or not len(counts):  # of labels there may be none
+        if self._source is None or std == 0.0 or not len(counts):  # there may be no labels
             return counts.astype(np.float64)
         words: dict[str, Any] = {"stream": STREAM_ENCODING, "row": number, "decide": decide_lattice_point}
         return self._source.add(
@@ -275,7 +276,7 @@ class EncodingRun:
         self._texts.clear()
 
     def _draws(self) -> Callable[[], int]:
-        """128 fresh bits a call, from addresses that no count uses."""
+        """Return 128 fresh bits a call, from addresses that no count uses."""
         assert self._source is not None
         source, block = self._source, 0
 
@@ -290,7 +291,7 @@ class EncodingRun:
     def _decide_kinds(self, parts: Mapping[str, FloatArray], std: float) -> None:
         for column, noisy in parts.items():
             kind, cells, counts = self._counted[column].decide(noisy, std)
-            # texts beside numbers, and numbers that no cell is believed of, count as missing too
+            # texts beside numbers, and numbers in cells that are not believed, count as missing too
             others = noisy[AT_MISSING] + (noisy[AT_TEXTS] if kind in ("number", "time") else 0.0)
             seen = others > BELIEVED_KIND * std
             self._missing[column] = "indicator" if seen else "zero"
@@ -338,10 +339,10 @@ class EncodingRun:
         self._refine(str(self._target), cells, counts, self._plan.coarse, std)
 
     def _of_labels(self, noisy: FloatArray, std: float) -> bool:
-        """Whether a target of numbers is one of labels, of which some may not have been found: by what is released.
+        """Whether a numeric target consists of labels, some of them perhaps not found; uses released values only.
 
-        A real target has fractions, or whole numbers of many sizes. Labels are few: nearly all rows have one of the
-        found ones, or whole numbers that are so small that there can be only a few.
+        A real target has fractions, or whole numbers of many sizes. Labels are few: nearly all rows have one of those
+        found, or whole numbers so small that there can be only a few.
         """
         counted: TargetKinds = self._counted[str(self._target)]
         fractions, whole = counted.parts(noisy, std)
@@ -358,17 +359,17 @@ class EncodingRun:
         return bool(small and known + whole[few].sum() >= _SEEN * rows and whole[~few].sum() <= others)
 
     def _targets(self, noisy: FloatArray) -> float:
-        """Return how many rows have a target, not the sum of the counts above the noise, which misses many sizes."""
+        """Return the noisy number of rows with a target; the sum of the believed counts would miss rare sizes."""
         if self._counts_targets:
             return float(self._with_target[0])
         return self._plan.kinds - max(float(noisy[AT_MISSING]), 0.0)
 
     def _label_values(self) -> FloatArray:
-        """Return the found labels that are numbers."""
+        """Return the labels found that are numbers."""
         return np.array([key for key in map(label_key, self._labels) if isinstance(key, float)])
 
     def _numbers_and_labels(self, noisy: FloatArray, std: float) -> tuple[Cells | None, FloatArray]:
-        """Return the cells of a real target with their counts: numbers that were found as labels are targets too."""
+        """Return the cells of a real target with their counts; numbers that were found as labels are targets too."""
         counted: TargetKinds = self._counted[str(self._target)]
         counts, values = counted.numbers(noisy, std), self._label_values()
         if len(values) and noisy[AT_KNOWN] > BELIEVED_KIND * std:
@@ -397,7 +398,7 @@ class EncodingRun:
                 self._lines[column] = cells, counts
 
     def _conclude(self) -> None:
-        """Say what the columns are."""
+        """Decide what the columns are."""
         rows = self._plan.coarse + self._plan.fine
         for column in self._names:
             if column in self._buckets:
@@ -442,7 +443,7 @@ class EncodingRun:
 
 
 def _share(count: float, rows: int) -> float:
-    """The share of the rows that a noisy count stands for, in hundredths."""
+    """The share of the rows that a noisy count estimates, in hundredths."""
     return round(min(max(float(count) / rows, 0.0), 1.0), 2)
 
 
@@ -452,7 +453,7 @@ def _order(label: str) -> tuple[int, float, str]:
 
 
 def _labelled(column: str, labels: Sequence[str]) -> Target:
-    """The target of labels in their order, of two the second is the positive one; any other makes a null row."""
+    """The target with these labels in order, the second of two being positive; any other label makes a null row."""
     if len(labels) == 2:
         return Target(column, negative=(labels[0],), positive=(labels[1],), rest="null")
     return Target(column, classes=tuple((label,) for label in labels), rest="null")

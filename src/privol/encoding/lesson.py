@@ -1,4 +1,4 @@
-"""The rows that teach an encoding, as they come: paid for before the first, and gone when the last has been counted."""
+"""The rows that teach an encoding, as they come: paid for before the first, dropped once the last has been counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Run(Protocol):
 
 
 class Lesson:
-    """One encoding that is to be learnt; how its rows are cut into batches changes nothing.
+    """An encoding that is being learnt; the result does not depend on how its rows are cut into batches.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ class Lesson:
     n_rows : int
         Of the whole stream.
     begin : callable
-        Reserves what it costs, and returns the run and its account.
+        Reserves the cost of the encoding, and returns the run and its account.
     conclude : callable
-        Called with the run, once, when that has taken its last row.
+        Called once with the run, when it has taken its last row.
     kinds : mapping from name to "number", "text" or "cells"
-        Columns that batches must have, in this order; of rows without columns none.
+        Columns that batches must have, in this order; empty for rows without columns.
     written : Written, optional
         How cells are written.
 
@@ -58,15 +58,15 @@ class Lesson:
         self._run: _Run | None = None
         self._account: Account | None = None
         self._taken = 0
-        self._come = [0]  # with those that wait to be taken
+        self._come = [0]  # including those that wait to be taken
 
     def read_as(self, columns: Columns) -> None:
-        """Have the cells of an input read as this needs them: StreamError where a column cannot be of its kind."""
+        """Have an input read as this lesson needs it; raise StreamError if a column cannot be of its kind."""
         columns.check(self.kinds)
         columns.written = self._written
 
     def begin(self) -> Lesson:
-        """Reserve what it costs, before a row is read: from here on it counts as spent.
+        """Reserve the cost before any row is read; from here on it counts as spent.
 
         Raises
         ------
@@ -74,19 +74,19 @@ class Lesson:
             If the ledger cannot carry it.
         """
         self._run, self._account = self._begin()
-        # what the ledger keeps must not keep the rows' counts alive
+        # the ledger must not keep the rows' counts alive
         come, square = self._come, square_up(self._account.guarantee.mu)
         self._account.attach(lambda: (come[0], 1, square))
         return self
 
     @property
     def taken(self) -> int:
-        """Rows so far."""
+        """Rows taken so far."""
         return self._taken
 
     @property
     def rows_of_phase(self) -> int:
-        """Rows that are still to come before the phase ends in which the next one is; 0: all have come."""
+        """Rows that the current phase still needs; 0 after the last phase."""
         end = 0
         for _, rows in self.plan.phases:
             end += rows
@@ -95,21 +95,21 @@ class Lesson:
         return 0
 
     def expect(self, rows: int) -> None:
-        """Say how many rows have come that wait to be taken: the ledger counts them."""
+        """State how many rows have come and wait to be taken: the ledger counts them."""
         self._come[0] = self._taken + rows
 
     @property
     def done(self) -> bool:
-        """Whether all rows that teach have been taken: the encoder has its schema."""
+        """Whether all rows that teach have been taken: the encoder then has its schema."""
         return self._run is not None and self._run.done
 
     def take(self, rows: Any) -> int:
-        """Count the next rows, and return how many of them were to teach: fewer than there are, when done.
+        """Count the next rows and return how many of them taught: not all, if the lesson is done before.
 
         Raises
         ------
         StreamError
-            If too little can be seen through the noise: the lesson is over, and what it cost is spent.
+            If too little exceeds the noise: the lesson is over, and its cost is spent.
         StateError
             If it has not begun or is over, or its account is closed.
         """
@@ -120,7 +120,7 @@ class Lesson:
         try:
             used = run.take(rows)
             self._taken += used
-            self._come[0] = max(self._come[0], self._taken)  # never fewer than before, whoever reads it when
+            self._come[0] = max(self._come[0], self._taken)  # never fewer than before, whoever reads it and when
             if run.done:
                 account.ask()
                 self._conclude(run)
@@ -132,6 +132,6 @@ class Lesson:
         return used
 
     def close(self) -> None:
-        """End it."""
+        """End the lesson."""
         if self._account is not None:
             self._account.close()

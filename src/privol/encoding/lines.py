@@ -1,4 +1,4 @@
-"""The line of all doubles, cut into cells: how a histogram with noise finds where the numbers of a column are."""
+"""The real line of doubles, cut into cells: how a noisy histogram finds where the numbers of a column are."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 _LEAST, _LARGEST = -1074, 1023  # exponents of doubles
-# Cells of numbers that people write down: a count there is believed sooner than one at 1e-200.
+# Cells of numbers that people write down: a count there needs less evidence than one at 1e-200.
 _USUAL = 2.0**-40, 2.0**50
 _BELIEVED_USUAL, _BELIEVED = 4.0, 5.5
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Intervals ``[low, high)`` in ascending order, the last one closed; or single points, where both are equal.
+    """Intervals ``[low, high)`` in ascending order, the last one closed; or single points, whose bounds are equal.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class Cells:
         return len(self.low)
 
     def counts(self, values: FloatArray) -> IntArray:
-        """Return how many values each cell has; values outside, and NaN, count in the nearest one, and nowhere."""
+        """Return how many values each cell has; values outside count in the nearest cell, NaN nowhere."""
         values = values[~np.isnan(values)]
-        # a point is its own cell, and the cell above it begins there too: the point is the first of the two
+        # a point is its own cell, and the cell above begins at it too: the point comes first
         place = np.searchsorted(self.low, values, side="right") - 1
         place = np.clip(place, 0, len(self) - 1)
         point = (place > 0) & (self.low[place] == values) & (self.high[place - 1] == values)
@@ -45,7 +45,7 @@ class Cells:
         return np.bincount(place, minlength=len(self)).astype(np.int64)
 
     def between(self, first: int, last: int) -> Cells:
-        """Return the cells from one to another, both among them."""
+        """Return the cells from the first to the last one, both included."""
         return Cells(self.low[first : last + 1], self.high[first : last + 1])
 
 
@@ -56,8 +56,8 @@ def dyadic_cells() -> tuple[Cells, FloatArray]:
     -------
     cells : Cells
     believed : ndarray of shape (m,)
-        How many standard deviations of its noise a count must have to be taken for one: more at exponents that hardly
-        anybody uses, so that of 142 usual cells and 4,056 others all of noise one is believed in 200 columns.
+        How many standard deviations of its noise a count must exceed to be believed. It is more at exponents that
+        hardly anybody uses: of 142 usual cells and 4,056 others, all of noise, one is believed in 200 columns.
     """
     exponents = np.arange(_LEAST, _LARGEST + 1)
     low = np.ldexp(1.0, exponents)
@@ -69,9 +69,9 @@ def dyadic_cells() -> tuple[Cells, FloatArray]:
 
 
 def refined(cells: Cells, counts: FloatArray, n_cells: int) -> Cells:
-    """Cut each interval so that all cells hold about equally many rows by ``counts``; points stay points.
+    """Cut each interval so that all cells hold about equally many rows by ``counts``; points remain points.
 
-    Neighbours without a count become one cell: nothing between the outer cells is left out, and the two thousand
+    Adjacent cells without a count become one cell: nothing between the outer cells is left out, and the two thousand
     exponents below 1 do not each bring the noise of a count of their own.
     """
     total = float(counts.sum())
@@ -81,7 +81,7 @@ def refined(cells: Cells, counts: FloatArray, n_cells: int) -> Cells:
     low, high = [], []
     for a, b, count in zip(cells.low.tolist(), cells.high.tolist(), counts.tolist(), strict=True):
         parts = 1 if a == b or total <= 0.0 else max(1, round(n_cells * count / total))
-        cuts = np.linspace(a / 2, b / 2, parts + 1) * 2.0  # halves: the difference of two doubles may be none
+        cuts = np.linspace(a / 2, b / 2, parts + 1) * 2.0  # of halves: the difference of two doubles may overflow
         cuts[0], cuts[-1] = a, b
         cuts = np.unique(cuts) if a < b else np.array([a, b])
         low.append(cuts[:-1])
@@ -90,10 +90,10 @@ def refined(cells: Cells, counts: FloatArray, n_cells: int) -> Cells:
 
 
 def knots_of(cells: Cells, counts: FloatArray, n_knots: int) -> FloatArray:
-    """Return at most ``n_knots`` ascending points with equally many rows between them, the ends of the cells included.
+    """Return at most ``n_knots`` ascending points with about equally many rows between them, ends included.
 
-    A cell that has more rows than that counts for as many: the other points lie where the other rows are. Points closer
-    than a thousandth of their span are one.
+    A cell with more rows than that stands for that many only, so the other points lie where the other rows are. Points
+    closer than a thousandth of the whole span are merged.
     """
     counts = counts / counts.max()
     counts = np.minimum(counts, counts.sum() / (n_knots - 1))

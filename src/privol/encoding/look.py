@@ -18,20 +18,20 @@ from .toml import toml_key, toml_list, toml_number, toml_text
 
 __all__ = ["AMONG_NUMBERS", "Look"]
 
-# Cells that mean "missing" wherever they stand, and those that do in a column which else holds numbers.
+# Cells that mean "missing" in any column, and those that do in a column of numbers.
 _ALWAYS = frozenset({"?"})
 AMONG_NUMBERS = frozenset({"?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "."})
 _PERSON = re.compile(
     r"(^|[^a-z])(user|person|patient|customer|client|member|subject|account|household|device)|(^|[^a-z])u?id$|_nbr$"
 )
-# Digits that are a code and no number.
+# Digits that are a code, not a number.
 _CODE = re.compile(r"[+-]?0\d")
 _LARGEST = sys.float_info.max
-# Beyond it doubles do not hold every integer.
+# Above this, doubles do not hold every integer.
 _EXACT = 2**53
 MAX_LEVELS = 50
 MAX_INTEGER_LEVELS = 12
-# Fewer rows say nothing about whether a column's cells are different in every row.
+# With fewer rows, it cannot be told whether every row of a column has its own value.
 _ENOUGH = 50
 
 
@@ -42,24 +42,24 @@ class Look:
     ----------
     name : str
     column : pyarrow.Array
-        Of integers, doubles, decimals or strings; of any other type no feature can be made.
+        Of integers, doubles, decimals or strings; any other type gives no feature.
     decimal : str
-        What stands before the decimals of numbers that are written as text.
+        The decimal mark of numbers that are written as text.
     kept : collection of str
-        Texts that stand for no missing cell.
+        Texts that do not stand for a missing cell.
 
     Attributes
     ----------
     n, filled, distinct : int
-        Number of cells; of those that are not missing; of different ones of these.
+        The number of cells, of those that are not missing, and of distinct ones among these.
     values, counts : sequence or None
-        The different cells, and how often each is there; None where no feature can be made.
+        The distinct cells and how often each occurs; None if the column gives no feature.
     numbers : ndarray or None
-        All cells, where they are numbers.
+        All cells, if they are numbers.
     markers : frozenset of str
-        Which texts stand for missing cells.
+        The texts that stand for missing cells.
     person : bool
-        Whether the column may say whose row it is.
+        Whether the column may identify the user of a row.
     """
 
     def __init__(self, name: str, column: Any, decimal: str = ".", kept: Collection[str] = ()) -> None:
@@ -87,7 +87,7 @@ class Look:
     def _count(self) -> None:
         self.filled = 0 if self.values is None else int(sum(self.counts))
         self.distinct = 0 if self.values is None else len(self.values)
-        # More cells than levels have, yet several rows each.
+        # More distinct cells than a column of levels has, yet several rows for each.
         many = self.distinct > MAX_LEVELS and self.filled < self.n * 1.01
         whole = self.numbers is None or self._integers
         self._unique = self.filled >= _ENOUGH and self.distinct >= 0.98 * self.filled and whole
@@ -102,7 +102,7 @@ class Look:
             self._integers = bool((finite == np.floor(finite)).all())
 
     def _see_texts(self, column: Any, decimal: str | None) -> None:
-        """Look at cells of text; without ``decimal`` they are no numbers, whatever their look."""
+        """Look at cells of text; without ``decimal`` they are not numbers, whatever they look like."""
         import pyarrow.compute as pc
 
         found = pc.value_counts(pc.utf8_trim_whitespace(column))
@@ -119,7 +119,7 @@ class Look:
             self.values, self.counts = kept, [texts[text] for text in kept]
 
     def leave_out(self, markers: Collection[str]) -> None:
-        """Take texts for missing cells that another column has shown to be."""
+        """Treat texts as missing cells that another column has shown to be missing."""
         if self.values is None or self.numbers is not None:
             return
         kept = [(text, n) for text, n in zip(self.values, self.counts, strict=True) if text not in markers]
@@ -127,7 +127,7 @@ class Look:
         self._count()
 
     def draft(self, keep: bool = False) -> str:
-        """Return the column's table; ``keep`` drafts a feature even of what looks like a running number."""
+        """Return the column's table; ``keep`` drafts a feature even for what looks like a running number."""
         head = f"[columns.{toml_key(self.name)}]\n"
         shown = f"{self.distinct:,} different cells"
         if self.values is None:
@@ -152,7 +152,7 @@ class Look:
         missing = 'missing = "indicator"  # some cells are missing\n' if self.filled < self.n else ""
         if self._integers and set(self.values) <= {0.0, 1.0}:
             return f"range = [0, 1]\nonto = [0, 1]\n{missing}"
-        # Decimals are read as numbers alone.
+        # Decimals are read only as numbers.
         if self._integers and self.distinct <= MAX_INTEGER_LEVELS and not self._decimals:
             return f"levels = {toml_list(map(toml_number, self.values))}  # or, if more means more: range = {bounds}\n"
         middle = float(np.median(self.numbers[np.isfinite(self.numbers)]))
@@ -160,7 +160,7 @@ class Look:
         return f"range = {bounds}\n{log}{missing}"
 
     def target(self, at: int) -> str:
-        """Return the table of the target, the column at a position."""
+        """Return the table of the target, which is column ``at``."""
         head = f"[target]\ncolumn = {toml_text(self.name) if self.name.strip() else at}\n"
         if self.values is None:
             raise StreamError(f"the target {self.name!r} has no cell that is a number or a text, name another column")
@@ -172,7 +172,7 @@ class Look:
         if self.numbers is not None and not few:
             low, high = _outwards(float(low), float(high))
             return head + f"range = [{toml_number(low)}, {toml_number(high)}]\n"
-        # Texts that are one label, as "1" and "1.0" are, are shown once.
+        # Texts that are one label, such as "1" and "1.0", are shown once.
         labels = list({label_key(v): v for v in reversed(self.values)}.values())[::-1]
         shown = [toml_number(v) if self.numbers is not None else toml_text(v) for v in labels]
         if len(shown) == 2:
@@ -189,14 +189,14 @@ def _are_exact(column: Any) -> bool:
 
 
 def _may_be_number(text: str, decimal: str) -> bool:
-    """Whether a text is a number: not a code with a zero in front, nor one of more digits than a double holds."""
+    """Whether a text is a number, not a code with a leading zero nor one of more digits than a double holds."""
     if not is_number(text, decimal) or _CODE.match(text):
         return False
     return not text.lstrip("+-").isdigit() or abs(int(text)) <= _EXACT
 
 
 def _outwards(low: float, high: float) -> tuple[float, float]:
-    """Return a range of round numbers around two numbers."""
+    """Return a range of round numbers that contains two numbers."""
     span = high / 2 - low / 2
     if span <= 0.0:
         span = max(abs(low), 1.0)
@@ -205,11 +205,11 @@ def _outwards(low: float, high: float) -> tuple[float, float]:
     step = 10.0**power
     if step == 0.0:
         return low, high
-    # Rounded again, since 6 times 0.1 is not 0.6.
+    # Rounded again, because 6 times 0.1 is not 0.6.
     first, last = (round(math.floor(low / step) * step, -power), round(math.ceil(high / step) * step, -power))
     if low >= 0.0 and first < 0.4 * span:
         first = 0.0
-    # Beyond the largest double, or no range after rounding: as they are.
+    # Beyond the largest double, or empty after rounding: the range stays as it is.
     if not (math.isfinite(first) and math.isfinite(last) and first < last):
         return low, high
     return first, last

@@ -1,7 +1,7 @@
-"""Features around their means: what a learnt column's features are on average, and the norms that leaves.
+"""Centred features: the means of a learnt column's features, and the norms that remain after subtracting them.
 
-Means are computed from the histograms that taught the column, with their noise, so they cost nothing. Taken off the
-features, they leave a gradient less that is the same for all rows, and the intercept says what the others said with it.
+Means are computed from the noisy histograms that taught the column, so they cost nothing. Subtracting them removes the
+part of the gradient that is common to all rows; the intercept then carries what that part contributed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["MOST_DENSE_FEATURES", "means_of_hashed", "means_of_knots", "without_
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Rows around their means are dense: of more features than these they stay as they are, most of them 0.
+#: Centred rows are dense: with more features than this they stay uncentred, most of them 0.
 MOST_DENSE_FEATURES = 1024
 _DIGITS = 4  # more would be noise
-_LARGEST = Fraction(sys.float_info.max)  # a rounder number beyond it is no double
+_LARGEST = Fraction(sys.float_info.max)  # a rounder number above it would be no double
 
 
 def means_of_hashed(column: Hashed, counts: FloatArray, rows: int, missing: float) -> tuple[float, ...]:
@@ -44,7 +44,7 @@ def means_of_hashed(column: Hashed, counts: FloatArray, rows: int, missing: floa
     counts : ndarray of shape (buckets,)
         Rows of each bucket, with noise.
     rows : int
-        That were counted.
+        The number of rows counted.
     missing : float
         Share of the rows without a cell, 0 to 1.
     """
@@ -58,17 +58,17 @@ def means_of_hashed(column: Hashed, counts: FloatArray, rows: int, missing: floa
 def means_of_knots(
     column: Knots, cells: Cells, counts: FloatArray, missing: float, beyond: tuple[float, float]
 ) -> tuple[float, ...]:
-    """Return the means of the features of a column of numbers or times; those of cycles are taken to be 0.
+    """Return the means of the features of a column of numbers or times; those of cycles are assumed to be 0.
 
     Parameters
     ----------
     column : Knots
     cells, counts : Cells, ndarray of shape (m,)
-        Where its numbers are, and how many of them by counts with noise that are at least 0.
+        Where its numbers are, and noisy counts of them that are at least 0.
     missing : float
         Share of the rows without a number, 0 to 1.
     beyond : (float, float)
-        How many rows are below the first cell, and above the last, with noise: of ``shape="apart"`` that alone counts.
+        Noisy counts of the rows below the first cell and above the last; for ``shape="apart"`` only these matter.
     """
     there = 1.0 - missing
     if column.shape == "apart":
@@ -88,7 +88,7 @@ def means_of_knots(
 
 
 def _likely(cells: Cells, timestamp: bool) -> FloatArray:
-    """Return a number of each cell: the roundest, as numbers of few values are; of times the middle."""
+    """Return a likely number in each cell: the roundest, as columns of few values have; for times the middle."""
     if timestamp:
         return cells.low / 2.0 + cells.high / 2.0
     return np.array([_roundest(low, high) for low, high in zip(cells.low.tolist(), cells.high.tolist(), strict=True)])
@@ -101,7 +101,7 @@ def _roundest(low: float, high: float) -> float:
     last = math.floor(math.log10(max(abs(low), abs(high))))
     for exponent in range(last, last - 17, -1):
         step = Fraction(10) ** exponent
-        below = math.floor(Fraction(low) / step)  # perhaps low itself, as a decimal
+        below = math.floor(Fraction(low) / step)  # perhaps low itself, if it is a decimal
         for found in (below * step, (below + 1) * step):
             if abs(found) <= _LARGEST and found <= high and low <= float(found) < high:
                 return float(found)
@@ -114,7 +114,7 @@ def _rounded(means: Sequence[float], missing: float, policy: str) -> tuple[float
 
 
 def without_means_if_wide(schema: Schema) -> Schema:
-    """Return a schema whose rows stay sparse, where they would be dense with very many features."""
+    """Return a schema whose rows stay sparse, if centring would make rows of very many features dense."""
     columns = dict(schema.columns)
     width = sum(map(_features_of, columns.values()))
     width += sum((width_of(columns[left]) or 0) * (width_of(columns[right]) or 0) for left, right in schema.crosses)

@@ -1,4 +1,4 @@
-"""What so many rows can teach of so many columns, and what would help, before a row is read: ``privol plan``."""
+"""What a number of rows can teach about columns, and what would help, before a row is read: ``privol plan``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .users_taught import check_users, taught_squares
 
 __all__ = ["TOO_SHORT", "Outlook", "Teaching", "UserOutlook", "outlook_of", "too_short"]
 
-#: A stream is short where a category that half of the rows have may be missed.
+#: A stream is short if a category that half of the rows have may be missed.
 TOO_SHORT = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Teaching:
-    """What so many rows of one user cost that are among those that teach, at the worst places. Public.
+    """The cost of some rows of one user that teach, in the most expensive phases. Public.
 
     Attributes
     ----------
@@ -28,10 +28,10 @@ class Teaching:
     mu : float
         What they cost together.
     share : float
-        Share of the square of the user's mu that this is.
+        The share of the square of the user's mu that this is.
     allowed : float
-        The largest share that they may have: their part of all rows of the user. The others, which are learnt, have
-        the rest.
+        The largest share that they may have: the share that they are of all rows of the user. The other rows, which are
+        learnt, have the rest.
     """
 
     rows: int
@@ -42,13 +42,13 @@ class Teaching:
 
 @dataclass(frozen=True, kw_only=True)
 class UserOutlook:
-    """What the same budget for so many rows of one user leaves the encoding. Public.
+    """What the same budget leaves the encoding if a user may have another number of rows. Public.
 
     Attributes
     ----------
     rows_per_user : int
     mu : float
-        What one row that teaches may cost.
+        The most that one row that teaches may cost.
     rows_that_teach : int
     visible_share : float
     """
@@ -61,15 +61,15 @@ class UserOutlook:
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """What an encoding costs and can see. Public.
+    """What an encoding costs and what it can detect. Public.
 
     Attributes
     ----------
     n_rows : int
         Rows of the whole stream.
     epsilon, delta : float
-        Of the encoding, and of a model of the other rows beside it; with ``rows_per_user`` of all rows of a user, those
-        that teach and those that are learnt.
+        Of the encoding, and of a model of the other rows beside it. With ``rows_per_user`` it covers all rows of a
+        user, those that teach and those that are learnt.
     mu : float
         The same as Gaussian differential privacy; infinite without noise.
     plan : EncodingPlan
@@ -77,11 +77,11 @@ class Outlook:
         Rows of each phase, and the standard deviation of the noise of one of its counts.
     verdict : str
     remedies : tuple of (what, rows, share)
-        Each alone, with the rows that teach then and the ``visible_share``, None where nothing is to be learnt.
+        Each remedy alone, with the rows that then teach and the ``visible_share``, None if nothing needs to be learnt.
     teaching : tuple of Teaching
-        Of a budget for users: for 1, 2, ... rows of one that teach, as many as may.
+        For a user's budget: the cost of 1, 2, ... rows of one user that teach, up to as many as may.
     users : tuple of UserOutlook
-        Of a budget for users: more and fewer rows of theirs.
+        For a user's budget: with more and with fewer rows per user.
     """
 
     n_rows: int
@@ -96,7 +96,7 @@ class Outlook:
     users: tuple[UserOutlook, ...] = ()
 
     def to_record(self) -> dict[str, Any]:
-        """Return all of it as JSON takes it."""
+        """Return all of it in types that JSON has."""
         plan = self.plan
         users: dict[str, Any] = {}
         if plan.rows_per_user is not None:
@@ -127,7 +127,7 @@ class Outlook:
 
 
 def _or_inf(mu: float) -> float | str:
-    """As JSON takes it."""
+    """Return a number, or a word for an infinite one, as JSON needs it."""
     return "inf" if math.isinf(mu) else mu
 
 
@@ -143,7 +143,7 @@ def outlook_of(
     rows_per_user: int | None = None,
     user_separation: int = 1,
 ) -> Outlook:
-    """Return what the first of so many rows can teach of so many columns.
+    """Return what the first rows of a stream can teach about its columns.
 
     Parameters
     ----------
@@ -156,8 +156,8 @@ def outlook_of(
     target, real : bool
         As for :func:`plan_encoding`.
     rows_per_user, user_separation : int, optional
-        The budget is for all rows of a user, in the encoding and in the model behind it: so many at most (1 to 1024),
-        any two at least so many rows apart. Default: it is for one row.
+        The budget is for all rows of a user, in the encoding and in the model after it: at most this many (1 to 1024),
+        any two at least this many rows apart. Default: it is for one row.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def outlook_of(
 
 
 def _teaching(plan: EncodingPlan, mu: float, rows_per_user: int, user_separation: int) -> tuple[Teaching, ...]:
-    """What the rows of a user cost that teach, of a budget of so much for all of them; rounded up."""
+    """The cost of a user's rows that teach, under a budget of ``mu`` for all of them; rounded up."""
     squares = taught_squares([rows for _, rows in plan.phases], plan.mu, rows_per_user, user_separation)
     return tuple(
         Teaching(rows=rows, mu=math.sqrt(square) * UP, share=square / (mu * mu) * UP, allowed=rows / rows_per_user)
@@ -237,7 +237,7 @@ def _teaching(plan: EncodingPlan, mu: float, rows_per_user: int, user_separation
 
 
 def too_short(rows: int, share: float, reused: bool) -> str | None:
-    """Say that few rows taught an encoding, of which ``visible_share`` is the share; None where there were enough."""
+    """Return the message that few rows taught an encoding with this ``visible_share``; None if there were enough."""
     if share <= TOO_SHORT:
         return None
     all_teach = "" if reused else "let all rows teach (--schema-share 0.25), "

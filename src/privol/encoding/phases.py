@@ -1,6 +1,6 @@
-"""How many rows teach an encoding, and with how much noise: of public numbers alone.
+"""How many rows teach an encoding, and with how much noise, from public numbers alone.
 
-The first rows of a stream are cut by their number into four phases, and a row is in one of them only:
+The row numbers cut the first rows of a stream into four phases, and each row is in only one of them:
 
 ========  ==========================================================  =============================================
 phase     counts of each row                                          what follows from them
@@ -11,9 +11,9 @@ coarse    one cell a column: equally full intervals, or hash buckets   finer int
 fine      the same                                                    knots and buckets
 ========  ==========================================================  =============================================
 
-Each row adds one to one cell of each histogram of its phase, so one row in the place of another moves ``k`` histograms
-by ``sqrt(2 k)`` (by ``sqrt(k)``, where it becomes a null row); Gaussian noise of that over mu makes the phase mu-GDP.
-Where the budget is for all rows of a user, mu is what one of them may cost (:mod:`privol.encoding.users_taught`).
+Each row adds one to one cell of each histogram of its phase. Replacing one row moves ``k`` histograms by ``sqrt(2 k)``
+(by ``sqrt(k)`` if it becomes a null row), so Gaussian noise of that size over mu makes the phase mu-GDP. If the budget
+is for all rows of a user, mu is what one of them may cost (:mod:`privol.encoding.users_taught`).
 """
 
 from __future__ import annotations
@@ -40,52 +40,53 @@ __all__ = [
     "plan_features",
 ]
 
-#: Hash buckets among which the frequent values of a column of categories are looked for.
+#: Hash buckets in which the frequent values of a column of categories are looked for.
 BUCKETS = 4096
-#: In standard deviations of the noise of both phases: of 4,096 buckets of noise alone one is believed in 70 columns.
+#: In standard deviations of the noise of both phases: of 4,096 buckets of pure noise, one is believed in 70 columns.
 BELIEVED_BUCKET = 4.5
-#: Where a category must be more frequent than this to be surely seen, the first rows are too few: whether anything of a
-#: column is seen is a matter of luck then. All rows may teach instead, for this share of the budget. (docs/encoding.md)
+#: If a category must be more frequent than this to be detected reliably, the first rows are too few: whether anything
+#: of a column is detected is then a matter of luck. All rows may teach instead, for this share of the budget.
+#: (docs/encoding.md)
 FIRST_TOO_FEW, SHARE_OF_ALL = 0.25, 0.25
-_NEARLY_ALWAYS = 1.645  # deviations: in 19 of 20 runs
-_ONE_NEARLY_ALWAYS = 3.0  # rows expected, of which there is one in 19 of 20 runs
+_NEARLY_ALWAYS = 1.645  # standard deviations: exceeded in 1 of 20 runs
+_ONE_NEARLY_ALWAYS = 3.0  # expected rows, with at least one in 19 of 20 runs
 _LABEL_BYTES, _ITERATIONS = 8, 20
 
-# Rows of a phase: so many standard deviations of its noise, or so large a share of all rows where that is more, up to
-# twenty times as many; but never more than the last share.
+# Rows of a phase: this many standard deviations of its noise, or this share of all rows if that is more, up to twenty
+# times as many; but never more than the last share.
 _LABELS = 225.0, 0.02, 0.1
 _LABELS_OF_ALL = 150.0, 0.005, 0.1  # where all rows teach, each phase has many
 _KINDS = 60.0, 0.003, 0.03
 _COARSE = 80.0, 0.004, 0.045
 _FINE = 120.0, 0.006, 0.06
 _MORE = 20.0
-# So many plans are tried for a budget of all rows of a user: each row's noise decides how many rows teach.
+# How many plans are tried for a budget of all rows of a user: each row's noise decides how many rows teach.
 _PLANS = 20
-# Of rows of numbered features: one phase, before the rows that are learnt.
+# For rows of numbered features: one phase, before the rows that are learnt.
 _FEATURES = 320.0, 0.1, 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncodingPlan:
-    """What the learning of an encoding costs, before a row is read. Public.
+    """What learning an encoding costs, before a row is read. Public.
 
     Attributes
     ----------
     mu : float
-        Parameter of Gaussian differential privacy of each phase, and of all together, for one row.
+        Parameter of Gaussian differential privacy for one row, of each phase and of all together.
     adjacency : {"replace", "zero_out"}
     columns : int
-        Columns to be learnt, without the target.
+        Columns to learn, without the target.
     target : bool
-        Whether the target is to be learnt too.
+        Whether the target is learnt too.
     labels, kinds, coarse, fine : int
-        Rows of the phases; 0 where there is nothing to learn.
+        Rows of the phases; 0 if there is nothing to learn.
     features : int
-        Rows of the one phase of rows without columns (:mod:`privol.encoding.frequent`).
+        Rows of the only phase if rows have no columns (:mod:`privol.encoding.frequent`).
     rows_per_user : int or None
-        Of a budget for all rows of a user: how many these are at most, wherever in the stream. None: it is for one row.
+        For a budget of all rows of a user: the most rows of one user, wherever in the stream. None: it is for one row.
     user_separation : int
-        Any two of them are at least so many rows apart.
+        Any two rows of a user are at least this many rows apart.
     """
 
     mu: float
@@ -102,13 +103,13 @@ class EncodingPlan:
 
     @property
     def phases(self) -> tuple[tuple[str, int], ...]:
-        """Name and rows of each phase that there is, in their order."""
+        """Name and rows of each phase that has rows, in order."""
         found = ("labels", self.labels), ("kinds", self.kinds), ("coarse", self.coarse), ("fine", self.fine)
         return tuple(phase for phase in (*found, ("features", self.features)) if phase[1])
 
     @property
     def rows(self) -> int:
-        """Rows of all phases: those before the first row that is learnt from."""
+        """Rows of all phases: those before the first row that a learner takes."""
         return sum(rows for _, rows in self.phases)
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
@@ -120,9 +121,10 @@ class EncodingPlan:
 
     @property
     def visible_share(self) -> float:
-        """The share of the rows that a category must have to be seen in 19 of 20 runs; above 1 none is.
+        """The share of the rows that a category must have to be detected in 19 of 20 runs; above 1 none is.
 
-        Of rows without columns: of the votes, which a feature has whole only where it is alone in its rows.
+        For rows without columns it is a share of the votes; a feature gets a row's whole vote only if it is the only
+        one.
         """
         if not self.columns:
             return self.noise(1) * (BELIEVED_BUCKET + _NEARLY_ALWAYS) / self.features
@@ -131,35 +133,35 @@ class EncodingPlan:
 
     @property
     def visible_label_share(self) -> float | None:
-        """The share of the rows that a label must have to be found in 19 of 20 runs; None where none is looked for.
+        """The share of the rows that a label must have to be found in 19 of 20 runs; None if no labels are looked for.
 
-        Of a label of eight printable characters: shorter ones need less, longer ones more.
+        It holds for a label of eight printable characters: shorter ones need less, longer ones more.
         """
         if not self.labels:
             return None
         noise = self.noise(1)
         least = label_deviations(_LABEL_BYTES) * noise
         count = least if noise else _ONE_NEARLY_ALWAYS
-        for _ in range(_ITERATIONS if noise else 0):  # rows that have it by chance deviate, too
+        for _ in range(_ITERATIONS if noise else 0):  # the number of rows that have it varies by chance, too
             count = least + _NEARLY_ALWAYS * math.hypot(noise, math.sqrt(count))
         return count / self.labels
 
     def noise(self, histograms: int) -> float:
-        """Standard deviation of the noise of so many histograms that each row counts in once, rounded up."""
+        """Standard deviation of the noise of histograms in each of which a row counts once, rounded up."""
         return noise_of(histograms, self.mu, self.adjacency)
 
 
 def least_count(rows: int, noise: float) -> float:
-    """Return the count above which a bucket of so many rows has a frequent value, for that deviation of its noise.
+    """Return the count above which a bucket holds a frequent value, given the rows and the deviation of the noise.
 
-    Values that are all different put ``rows / BUCKETS`` rows into a bucket, with the root of that as their deviation.
+    Rows that are all different put ``rows / BUCKETS`` rows into a bucket, with the root of that as standard deviation.
     """
     by_chance = rows / BUCKETS
     return by_chance + BELIEVED_BUCKET * math.sqrt(noise * noise + by_chance)
 
 
 def noise_of(histograms: int, mu: float, adjacency: str) -> float:
-    """Return the standard deviation that makes histograms mu-GDP together, rounded up."""
+    """Return the standard deviation that makes so many histograms mu-GDP together, rounded up."""
     if math.isinf(mu):
         return 0.0
     moved = 2 * histograms if adjacency == "replace" else histograms
@@ -185,20 +187,20 @@ def plan_encoding(
     n_rows : int
         Rows of the whole stream, at least 1.
     n_columns : int
-        Columns whose encoding is to be learnt, at least 1.
+        Columns to learn, at least 1.
     mu : float
-        Above 0; infinite: without noise. With ``rows_per_user`` of all rows of a user, and of what is learnt behind the
-        encoding too: m of k rows that teach cost an m-th part of k of its square at most.
+        Above 0; infinite: without noise. With ``rows_per_user`` it covers all rows of a user, including those that are
+        learnt after the encoding: of k rows, m that teach cost at most the share m / k of its square.
     adjacency : {"replace", "zero_out"}
     target : bool
-        Whether the labels, or the range, of a target are to be learnt too.
+        Whether the labels, or the range, of a target are learnt too.
     real : bool
-        The target is known to be a real number: no rows look for labels.
+        The target is known to be a real number: no rows are spent on labels.
     whole : bool
-        All rows are for the encoding: the phases share them in the same proportions. With ``rows_per_user`` it has
-        the whole of mu.
+        All rows are for the encoding, and the phases share them in the same proportions. With ``rows_per_user`` the
+        encoding has the whole of mu.
     rows_per_user, user_separation : int
-        A user has at most so many rows in the stream (1 to 1024), any two at least so many rows apart. Default: the
+        A user has at most this many rows in the stream (1 to 1024), any two at least this many rows apart. Default: the
         budget is for one row.
 
     Returns
@@ -208,7 +210,7 @@ def plan_encoding(
     Raises
     ------
     InvalidParameter
-        If a parameter is out of its range, or a phase would have no row.
+        If a parameter is out of its range, or a phase would have no rows.
     """
     n = integer(n_rows=n_rows, at_least=1)
     columns = integer(n_columns=n_columns, at_least=1)
@@ -243,7 +245,7 @@ def plan_features(
     rows_per_user: int | None = None,
     user_separation: int = 1,
 ) -> EncodingPlan:
-    """Return how many of the rows of a stream teach which of their numbered features are frequent.
+    """Return how many rows of a stream teach which of its numbered features are frequent.
 
     Parameters and errors as for :func:`plan_encoding`.
     """
@@ -266,10 +268,10 @@ def plan_features(
 def _of_users(
     plan: Callable[[float], EncodingPlan], mu: float, rows_per_user: int | None, user_separation: int, whole: bool
 ) -> EncodingPlan:
-    """Return the plan for what one row may cost, where ``mu`` is what all rows of a user may.
+    """Return the plan from what one row may cost, where ``mu`` is what all rows of a user may cost.
 
-    More noise takes more rows, of which more may be one user's, who needs more noise: the first plan is taken that its
-    own noise is enough for. Of k rows a k-th part is always enough.
+    More noise takes more rows, more of which may be one user's, which needs more noise again: the first plan whose own
+    noise suffices is taken. Of k rows, the share 1 / k is always enough.
     """
     rows, apart = check_users(rows_per_user, user_separation)
     if rows is None:

@@ -1,4 +1,4 @@
-"""The encoding of a table or of sparse rows that nobody has described, as a transformer."""
+"""Learns the encoding of an undescribed table, or of sparse rows; a transformer."""
 
 from __future__ import annotations
 
@@ -284,12 +284,12 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
         return tags
 
     def _read(self, X: Any, *, reset: bool) -> Columns | Source:
-        """Return the columns of a frame or an array, or sparse rows."""
+        """Return the columns of a frame or array, or sparse rows."""
         if not is_frame(X) and not sp.issparse(X):
             least = 2 if reset else 1
             words: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": least, "estimator": self}
             X = check_array(cells_of(X), dtype=None, **words)
-        if reset or hasattr(self, "n_features_in_"):  # else a stream taught it, whose schema says what it takes
+        if reset or hasattr(self, "n_features_in_"):  # otherwise a stream taught it, and its schema says what it takes
             validate_data(self, X, reset=reset, skip_check_array=True)
         if sp.issparse(X):
             return ArraySource(X, None, Labels(None, None), "X")
@@ -301,7 +301,7 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
         if not is_frame(X):
             return ArrayColumns(X, names)
         if hasattr(self, "feature_names_in_") or not hasattr(self, "n_features_in_"):
-            return FrameColumns(X)  # by its own names, which are those of the schema
+            return FrameColumns(X)  # by the frame's own names, which are those of the schema
         return FrameColumns(X, [f"x{j}" for j in range(self.n_features_in_)])
 
     def _encoded(self, found: Columns | Source) -> Source:

@@ -1,4 +1,4 @@
-"""Public ranges of numbers: the same map to a public interval for every row, which looks at no data."""
+"""Public ranges of numbers: one map to a public interval for all rows, which looks at no data."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ FloatArray = npt.NDArray[np.float64]
 class Scale:
     """Maps columns of numbers from their ranges to a public interval, and clips them there.
 
-    NaN and infinities stay as they are: clipping would hide a row that the learner must refuse.
+    NaN and infinities stay as they are: clipping them would hide a row that the learner must refuse.
     """
 
     def __init__(self, columns: Sequence[NumberColumn]) -> None:
         self._columns = columns
         linear = [c.range if c.scaling == "linear" else None for c in columns]
-        # The middle and half width are halved first: high - low may overflow.
+        # Middle and half width are halved first, as high - low may overflow.
         self._middle = np.array([0.0 if r is None else r[0] / 2 + r[1] / 2 for r in linear])
         self._half = np.array([1.0 if r is None else r[1] / 2 - r[0] / 2 for r in linear])
         self._limit = np.array([np.inf if r is None else 1.0 for r in linear])
@@ -40,11 +40,11 @@ class Scale:
         self._high = np.array([np.inf if c.range is None else c.range[1] for c in columns])
 
     def linear(self, j: int) -> tuple[float, float, float]:
-        """Return what is taken off a column first, what the rest is divided by, and what that is clipped to."""
+        """Return what is subtracted from a column, what the rest is divided by, and what the result is clipped to."""
         return float(self._middle[j]), float(self._half[j]), float(self._limit[j])
 
     def beyond(self, numbers: FloatArray, spared: Any = None) -> npt.NDArray[np.int64]:
-        """Return how many finite numbers of each column lie beyond its range, but for those of spared rows."""
+        """Return how many finite numbers of each column lie beyond its range, without those of spared rows."""
         outside = (numbers < self._low) | (numbers > self._high)
         if spared is not None:
             outside[spared] = False
@@ -54,13 +54,13 @@ class Scale:
         return counts
 
     def apply(self, numbers: npt.NDArray[Any], out: FloatArray) -> FloatArray:
-        """Scale an array of shape (n, columns) into ``out``, which may be the array itself, and return that."""
+        """Scale an array of shape (n, columns) into ``out``, which may be the same array, and return that."""
         if not self._any:
             if out is not numbers:
                 out[...] = numbers
             return out
         with np.errstate(over="ignore", invalid="ignore"):
-            # One look for infinities: their sum with anything is none that is finite.
+            # One test for infinities: a sum that contains one is not finite.
             infinite = None if np.isfinite(numbers.sum()) else np.isinf(numbers)
             kept = None if infinite is None or not infinite.any() else numbers[infinite]
             np.subtract(numbers, self._middle, out=out, dtype=np.float64)
@@ -81,7 +81,7 @@ class Scale:
 
 
 class Ranges(Scale):
-    """Maps each feature that has a public (low, high) pair to [-1, 1] and clips it there.
+    """Maps each feature that has a public (low, high) pair to [-1, 1], and clips it there.
 
     Parameters
     ----------
@@ -108,8 +108,8 @@ class Ranges(Scale):
         named = {feature: names[feature] if names else feature for feature in pairs}
         found = {feature: _pair(pair, named[feature]) for feature, pair in pairs.items() if pair is not None}
         super().__init__([NumberColumn(found.get(feature)) for feature in range(n_features)])
-        #: The largest norm that a finite row can have, None where a feature has no range; one rounding, upwards, even
-        #: where the root is exact: the noise of runs depends on it.
+        #: The largest norm that a finite row can have, None if a feature has no range. It is rounded upwards once, even
+        #: if the root is exact: the noise of runs depends on it.
         self.row_bound = math.nextafter(math.sqrt(n_features), math.inf) if len(found) == n_features else None
 
     def rows(self, X: Any, source: str, first_row: int) -> FloatArray:

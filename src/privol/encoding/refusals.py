@@ -1,4 +1,4 @@
-"""Which row of a batch is refused first, whatever the order in which its columns are looked at."""
+"""Which row of a batch is refused first, whatever the order in which its columns are examined."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Refusals"]
 
 
 class Refusals:
-    """The first refused row of a batch, whatever the order in which columns are looked at."""
+    """The first refused row of a batch, whatever the order in which columns are examined."""
 
     def __init__(self, columns: Columns, first_row: int) -> None:
         self._columns = columns
@@ -23,7 +23,7 @@ class Refusals:
         self._found: tuple[int, str] | None = None
 
     def add(self, rows: npt.NDArray[np.bool_], name: str, what: str, cells: Any = None) -> None:
-        """Note refused rows; ``what`` goes on after the first cell as it is found, where ``cells`` is its column."""
+        """Note refused rows; ``what`` ends the message, after the first refused cell if ``cells`` is its column."""
         if rows.any():
             at = int(np.argmax(rows))
             if self._found is None or at < self._found[0]:

@@ -13,15 +13,15 @@ from ..readers.columns import Batch, Columns, ColumnsAround, Kind
 __all__ = ["RestOfColumns", "RestOfRows", "after"]
 
 
-#: What the first rows are, if nothing else is said.
+#: What messages call the first rows by default.
 TAUGHT = "those that taught its encoding"
 
 
 class RestOfColumns(ColumnsAround):
     """Columns without their first rows.
 
-    The first iteration goes on with the one that has read these rows, where there is one: so an input that can be read
-    once is read once. A later iteration reads from the beginning and skips them.
+    The first iteration continues the one that has read these rows, if there is one: an input that can be read once is
+    so read once. A later iteration reads from the beginning and skips them.
 
     Parameters
     ----------
@@ -29,11 +29,11 @@ class RestOfColumns(ColumnsAround):
     skip : int
         How many rows are left out.
     going : iterator of batches, optional
-        What is left of an iteration after these rows.
+        The rest of an iteration after these rows.
     n_rows : int, optional
-        Rows of all, where they were counted.
+        The number of all rows, if they were counted.
     what : str
-        What the first rows are, for messages.
+        What messages call the first rows.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Rows that come one by one as dicts: what an encoder makes of them in blocks, to the last bit, without columns."""
+"""Encodes rows that come one by one as dicts: the same bits that an encoder gives in blocks, without columns."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ __all__ = ["MOST_WIDTH", "one_row_code"]
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Features of a dense row of which nearly all are 0 and that still takes less time than a sparse one by columns.
+#: Up to this many features, a dense row of nearly all zeros takes less time than a sparse one built by columns.
 MOST_WIDTH = 1 << 14
 
 
 def one_row_code(encoder: SchemaEncoder, names: Iterable[str]) -> RowCode | None:
-    """Return what makes single rows of dicts, for an encoder that was made for dicts of these columns.
+    """Return the code that encodes single dicts, for an encoder that was made for dicts of these columns.
 
-    Its method ``row`` returns the features of a dict, shape (n_features,), the values that
-    :meth:`SchemaEncoder.encode` gives the same row; None where that has to read it: it refuses the row, or a cell is of
-    a rare type. None in place of it: rows are too wide, or have users or keys.
+    Its method ``row`` returns the features of a dict, shape (n_features,), with the values that
+    :meth:`SchemaEncoder.encode` gives the same row. It returns None if that method must read the row: because it
+    refuses the row, or because a cell is of a rare type. No code exists (None) if rows are too wide or have users or
+    keys.
     """
     if encoder.n_features > MOST_WIDTH or not encoder.rows_alone:
         return None
@@ -37,7 +38,7 @@ def one_row_code(encoder: SchemaEncoder, names: Iterable[str]) -> RowCode | None
 
 
 class _Maker:
-    """Says to compiled code what the parts of an encoder are."""
+    """Tells compiled code what the parts of an encoder are."""
 
     def __init__(self, encoder: SchemaEncoder) -> None:
         self._encoder = encoder
@@ -77,7 +78,7 @@ class _Maker:
         scale = Scale([column])
         missing: str | float = column.missing
         if isinstance(missing, str):
-            # a NaN in a row is for others to refuse
+            # other code refuses a row with a NaN
             missing = {"zero": "zero", "indicator": "zero"}.get(missing, "refuse")
         log = column.range is not None and column.scaling == "log"
         middle, half, limit = scale.linear(0)
@@ -94,7 +95,7 @@ class _Maker:
         )
 
     def _told(self, text: str) -> tuple[float, int]:
-        """What a text says that takes a slower reader."""
+        """What a text means that needs a slower reader."""
         import pyarrow
 
         told = Told(pyarrow.array([text], pyarrow.string()), self._written, pointed=True)
@@ -102,7 +103,7 @@ class _Maker:
 
 
 class _Scaled:
-    """A number by the logarithm of its range."""
+    """A number on the logarithmic scale of its range."""
 
     def __init__(self, scale: Scale) -> None:
         self._scale = scale

@@ -1,4 +1,4 @@
-"""Rows made of columns: by an encoder, of which the plain one takes every column for a number."""
+"""Makes rows of columns with an encoder; the plain encoder takes every column for a number."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["ColumnSource", "Encoder", "FrameSource", "PlainEncoder"]
 
 Encode = Callable[[Batch, int, FloatArray | None], Piece]
 
-# Of smaller blocks a batch makes several, which are cut from it without a copy.
+# A batch gives several smaller blocks, which are cut from it without a copy.
 LARGE = 1 << 12
 
 
 class Encoder(Protocol):
-    """What makes rows of record batches; see :class:`PlainEncoder`."""
+    """Makes rows of record batches; see :class:`PlainEncoder`."""
 
     kinds: Mapping[str, Kind]
     n_features: int
@@ -39,7 +39,7 @@ class Encoder(Protocol):
     def encode(self, batch: Batch, first_row: int, into: FloatArray | None = None) -> Piece:
         """Return the rows of a batch whose first row has the given 1-based number.
 
-        Dense ones that are ``rows_alone``, without users and keys, are written to ``into``, where given.
+        Dense rows that are ``rows_alone``, without users and keys, are written to ``into`` if it is given.
         """
 
 
@@ -76,12 +76,12 @@ class ColumnSource(Source):
                 continue
             piece = self._piece(encode, batch, row)
             row += batch.num_rows
-            del batch  # its memory is free while the piece is learnt
+            del batch  # frees its memory while the piece is learnt
             yield piece
             del piece
 
     def _by_block(self, encode: Encode, batches: Iterator[Batch], limit: int) -> Iterator[Piece]:
-        """Yield pieces of ``limit`` rows, fewer before a pause and at the end, each encoded where it stays."""
+        """Yield pieces of ``limit`` rows, fewer before a pause and at the end, each encoded in place."""
         row = self._columns.first_row
         block = _Block(limit, self.n_features)
         for batch in batches:
@@ -109,13 +109,13 @@ class ColumnSource(Source):
             raise self._columns.located(err) from err.__cause__
 
     def _batches(self, limit: int, progress: Progress) -> Generator[Batch]:
-        """Yield the batches; a thread reads the next ones meanwhile, where it may and there are more than one."""
+        """Yield the batches; where allowed, and if there are several, a thread reads the next ones meanwhile."""
         columns, kinds = self._columns, self._encoder.kinds
         n_rows = columns.facts.n_rows
         if not columns.ahead or (n_rows is not None and n_rows <= limit):
             yield from columns.batches(kinds, limit, progress)
             return
-        # as many rows as a block has may wait
+        # up to a block's number of rows may wait
         ahead = ReadAhead(partial(_told_batches, columns, kinds, limit), limit, lambda told: told.size)
         with closing(ahead) as found:
             for told in found:
@@ -130,9 +130,9 @@ class ColumnSource(Source):
         return self._columns.count()
 
     def after(self, rows: int, what: str) -> ColumnSource | None:
-        """Return the rows after the first ones, which are not encoded; None where that cannot be.
+        """Return the rows after the first ones without encoding those; None if that is impossible.
 
-        ``what`` says in messages what the first ones are.
+        Messages call the first ones ``what``.
         """
         rest = copy(self)
         rest._columns = RestOfColumns(self._columns, rows, what=what)
@@ -140,7 +140,7 @@ class ColumnSource(Source):
 
 
 class _Told(NamedTuple):
-    """A batch, and how much of the input was consumed before it."""
+    """A batch, and the fraction of the input consumed before it."""
 
     batch: Batch
     fraction: float
@@ -154,7 +154,7 @@ class _Told(NamedTuple):
 def _told_batches(
     columns: Columns, kinds: Mapping[str, Kind], limit: int, alive: Callable[[], None]
 ) -> Iterator[_Told]:
-    """Yield the batches of columns and, behind them, an end; in a thread of its own."""
+    """Yield the batches of columns and then an end; this runs in a thread of its own."""
     fraction = 0.0
 
     def progress(now: float) -> None:
@@ -169,7 +169,7 @@ def _told_batches(
 
 
 class _Block:
-    """Dense rows that are encoded where they stay, until there are so many.
+    """Dense rows that are encoded where they stay, until the block is full.
 
     Parameters
     ----------
@@ -190,25 +190,25 @@ class _Block:
 
     @property
     def left(self) -> int:
-        """How many rows are missing."""
+        """How many rows are still missing."""
         return self._limit - self.rows
 
     def room(self, rows: int) -> FloatArray:
-        """Return where the next rows belong."""
+        """Return the place of the next rows."""
         if self._X is None:
             self._X = np.empty((self._limit, self._width))
         return self._X[self.rows : self.rows + rows]
 
     def add(self, piece: Piece) -> None:
-        """Take rows that stand where they belong."""
+        """Count rows that were written to their place."""
         self.rows += len(piece.X)
         if piece.y is not None:
             self._y.append(piece.y)
 
     def take(self) -> Piece:
-        """Return all rows, and begin anew."""
+        """Return all rows, and begin a new block."""
         assert self._X is not None
-        # A short block is copied, so that it does not keep a full one alive.
+        # A short block is copied, so that it does not keep a full one in memory.
         X = self._X if not self.left else self._X[: self.rows].copy()
         found = Piece(X, np.concatenate(self._y) if self._y else None)
         self._begin()
@@ -216,7 +216,7 @@ class _Block:
 
 
 class PlainEncoder:
-    """Every column a number and a feature, but for the target.
+    """Takes every column but the target as a number and a feature.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class FrameSource(ColumnSource):
         self._y = pair.y
 
     def after(self, rows: int, what: str) -> None:
-        """Targets are not among the columns: nothing is left out of these."""
+        """Return None: the targets are not among the columns, so no rows can be left out."""
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
         start = 0

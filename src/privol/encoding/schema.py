@@ -1,4 +1,4 @@
-"""What is publicly known of a table, written down in TOML: the way from its columns to rows of numbers."""
+"""What is publicly known about a table, written in TOML: how its columns become rows of numbers."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Schema:
 
     def to_record(self) -> dict[str, Any]:
         """Return the schema as a JSON-able dict; :meth:`from_record` of it is equal to the schema."""
-        # Orders matter (of features, of levels), so columns and groups are lists: some writers of JSON sort keys.
+        # Orders matter (of features, of levels), so columns and groups are lists: some JSON writers sort keys.
         record: dict[str, Any] = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -154,7 +154,7 @@ class Schema:
         }
         if self.learnt is not None:
             learnt, mu = asdict(self.learnt), self.learnt.mu
-            if self.learnt.rows_per_user is None:  # younger: what says nothing is left out
+            if self.learnt.rows_per_user is None:  # a newer field: it is left out when it holds nothing
                 for key in ("phases", "rows_per_user", "user_separation"):
                     del learnt[key]
             record["learnt"] = {key: _listed(v) for key, v in learnt.items()} | {"mu": "inf" if math.isinf(mu) else mu}
@@ -162,7 +162,7 @@ class Schema:
             record["cross"] = [{"columns": list(pair)} for pair in self.crosses]
         if self.rows is not None:
             record["rows"] = {"features": self.rows.features, "kept": list(self.rows.kept)}
-            if self.rows.sketch:  # younger: what says nothing is left out
+            if self.rows.sketch:  # a newer field: it is left out when it holds nothing
                 record["rows"]["sketch"] = self.rows.sketch
         for key, part in (("target", self.target), ("user", self.user), ("delay", self.delay)):
             if part is not None:
@@ -199,7 +199,7 @@ class Schema:
 
     @property
     def special(self) -> tuple[str | int, ...]:
-        """Names or positions of the columns of target, user and key, as far as there are any."""
+        """Names or positions of the columns of target, user and key, if they exist."""
         found = [part.column for part in (self.target, self.user) if part is not None]
         return tuple(found if self.delay is None else [*found, self.delay.key])
 
@@ -210,7 +210,7 @@ class Schema:
 
     @property
     def taught_by(self) -> str:
-        """What the rows gave that taught it, if any did: counts in histograms, or votes."""
+        """What each row that taught the schema contributed: counts in histograms, or votes."""
         return "histograms" if self.rows is None else "votes of rows for their features"
 
     @property
@@ -232,7 +232,7 @@ class Schema:
             pays = (
                 f"and of the same stream only row {first_row:,} and later ones are learnt here (parallel composition)"
             )
-        if learnt.rows_per_user is not None:  # what both cost a user is for the learner to say
+        if learnt.rows_per_user is not None:  # the learner states what both cost a user
             noise += " for one row"
             pays = pays.replace("(parallel composition)", "(parallel composition, for one row)")
         if self.user is not None and learnt.rows_per_user is None:
@@ -273,7 +273,7 @@ class Schema:
     def _norm_by(
         self, square_of: Callable[[Column], Fraction | None], crossed: Callable[[Column], Fraction]
     ) -> float | None:
-        """Return the norm of a row whose columns have these squares, and others in crosses, rounded up."""
+        """Return the norm of a row, rounded up, from the squares of its columns and those that crosses use."""
         if self.rows is not None:
             return 1.0
         total = Fraction(0)
@@ -295,7 +295,7 @@ class Schema:
 
     @property
     def has_constant(self) -> bool:
-        """Whether the features of some column add up to 1 in all rows, but for missing cells: as an intercept does."""
+        """Whether the features of some column add up to 1 in all rows without missing cells, as an intercept does."""
         return any(
             (isinstance(column, Knots) and column.shape in ("spline", "bins") and not column.means)
             or (isinstance(column, Hashed) and not column.means and _always_one(column))

@@ -1,4 +1,4 @@
-"""The parts of a schema: what it says of a column, of the target, of users."""
+"""The parts of a schema: what it says about a column, the target and the users."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ __all__ = [
     "User",
 ]
 
-#: Users of a stream that nothing else is said of: at 21 to 33 bytes each about half a gigabyte.
+#: The default for the users of a stream: at 21 to 33 bytes each about half a gigabyte.
 MOST_USERS = 1 << 24
-#: And at most where surplus rows are null rows: of so many the guarantee knows how likely two have one keyed hash.
+#: The maximum where surplus rows become null rows: the guarantee states how likely two of that many share a keyed hash.
 MOST_HIDDEN_USERS = 1 << 28
 
-#: Numbered features of which a sketch can be, as the number of each is hashed as four bytes; and places of a sketch.
+#: The most numbered features of a sketch, because four bytes of each number are hashed; and the most places.
 MOST_HASHED, WIDEST = 1 << 31, 1 << 30
 
 Cell = str | int | float
@@ -50,7 +50,7 @@ UNKNOWN = "(unknown)"
 
 LEAST_SQUARE = Fraction(1, 256)
 """What a column adds to the square of a row's norm, on average, at the least."""
-# A feature less its mean is rounded once: a square may be larger than computed by no more than this share.
+# Subtracting the mean rounds once: a square may exceed the computed one by at most this share.
 _ROUNDING = 1 + Fraction(1, 2**40)
 
 
@@ -68,11 +68,11 @@ class NumberColumn:
     range : (low, high) or None
         Public bounds; cells are clipped to them. None: cells stay as they are.
     onto : (low, high)
-        Where the range is mapped to.
+        What the range is mapped to.
     scaling : {"linear", "log"}
         "log" maps x to ``log1p(x - low) / log1p(high - low)`` before it is mapped onto ``onto``.
     missing : {"refuse", "zero", "indicator", "nan"} or float
-        A number is put in the place of a missing cell, in the units of the column.
+        A number replaces a missing cell, in the units of the column.
     """
 
     range: Pair | None = None
@@ -82,7 +82,7 @@ class NumberColumn:
 
     @property
     def largest_square(self) -> Fraction | None:
-        """Largest sum of squares that the column adds to a row; None if it has no bound."""
+        """Largest sum of squares that the column adds to a row; None if there is no bound."""
         if self.range is None:
             return None
         square = max(Fraction(end) ** 2 for end in self.onto)
@@ -91,15 +91,14 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class Levels:
-    """A column of declared levels: one feature of 0 or 1 a level.
+    """A column of declared levels: one 0/1 feature a level.
 
     Attributes
     ----------
     cells : tuple of (cell, level)
-        What the cells may hold and the level that each belongs to. Text is compared as text without surrounding
-        blanks, numbers by value.
+        What the cells may hold, and the level of each. Text is compared without surrounding blanks, numbers by value.
     missing, unknown : {"refuse", "zero", "indicator"}
-        A missing cell, or one that is not declared: an error, all zeros, or a feature of its own.
+        A missing or an undeclared cell: an error, all zeros, or a feature of its own.
     """
 
     cells: tuple[tuple[Cell, str], ...]
@@ -114,7 +113,7 @@ class Levels:
 
 @dataclass(frozen=True)
 class Hashed:
-    """A column of many values: one feature of 0 or 1 a bucket.
+    """A column of many values: one 0/1 feature a bucket.
 
     Attributes
     ----------
@@ -122,16 +121,17 @@ class Hashed:
     missing : {"refuse", "zero", "indicator"}
         As for :class:`Levels`.
     kept : tuple of int
-        Buckets that have a feature of their own; every other one shares ``rest`` features. Empty without a
-        ``reference``: all have one.
+        Buckets that have a feature of their own; all others share ``rest`` features. If empty and without a
+        ``reference``, every bucket has one.
     rest : int
-        0: what is in no kept bucket has no feature.
+        With 0, values in other buckets have no feature.
     reference : int, optional
-        Bucket without a feature: the others say how a row differs from those in it. For the most frequent one.
+        Bucket without a feature, usually the most frequent one: the other features say how a row differs from those in
+        it.
     share : float
-        About how many of all rows are in it, 0 to 1; rows are scaled for this share.
+        The approximate share of all rows in the reference bucket, 0 to 1; rows are scaled for this share.
     means : tuple of float
-        What is taken off each feature in every row, 0 to 1: about its mean over all rows. Empty: nothing.
+        What is subtracted from each feature in every row, 0 to 1: about its mean over all rows. Empty: nothing.
     """
 
     buckets: int
@@ -155,7 +155,7 @@ class Hashed:
 
     @property
     def largest_square(self) -> Fraction:
-        """Largest sum of squares that the column adds to a row: a cell has one feature, or none."""
+        """Largest sum of squares that the column adds to a row: a cell has one feature or none."""
         if not self.means:
             return Fraction(1)
         means = [Fraction(mean) for mean in self.means]
@@ -164,32 +164,32 @@ class Hashed:
 
     @property
     def usual_square(self) -> Fraction:
-        """Sum of squares that the column adds to a row, on average by ``share``."""
+        """Sum of squares that the column adds to a row, on average, given ``share``."""
         return max(1 - Fraction(self.share), LEAST_SQUARE)
 
 
 @dataclass(frozen=True)
 class Knots:
-    """A column of numbers as a function of them; no cell is refused, one that is no number counts as missing.
+    """A column of numbers as functions of the number; no cell is refused, and one that is not a number is missing.
 
     Attributes
     ----------
     knots : tuple of float
-        At least 2, ascending; cells are clipped to the outer ones. Of times, in seconds since 1970.
+        At least 2, ascending; cells are clipped to the outer ones. For times, in seconds since 1970.
     shape : {"cosine", "spline", "linear", "bins", "apart"}
-        Smooth functions first: the cosine basis over the knots, one feature less than knots, which add up to 0 over
-        them. One hat function a knot (they add up to 1). One feature from -1 to 1 between the outer knots. One
-        indicator an interval. For a column whose cells are nearly all between two knots, which may be one number:
-        an indicator of cells below, and one of cells above.
+        "cosine": smooth functions first, the cosine basis over the knots; it has one feature fewer than knots, and each
+        function sums to 0 over them. "spline": one hat function a knot (they add up to 1). "linear": one feature from
+        -1 to 1 between the outer knots. "bins": one indicator an interval. "apart": for a column whose cells are nearly
+        all between two knots, which may be one number: an indicator of cells below and one of cells above.
     missing : {"indicator", "zero"}
     timestamp : bool
-        Whether cells are dates or times as in ISO 8601; what is none counts as missing.
+        Whether cells are dates or times as in ISO 8601; any other cell is missing.
     cycles : tuple of {"day", "week", "year"}
-        Each adds cosine and sine of where in it a time is.
+        Each adds cosine and sine of a time's position in it.
     share : float
-        Of ``shape="apart"``: about how many of all rows are between the knots, 0 to 1.
+        For ``shape="apart"``: the approximate share of all rows between the knots, 0 to 1.
     means : tuple of float
-        What is taken off each feature in every row, -1 to 1: about its mean over all rows. Empty: nothing.
+        What is subtracted from each feature in every row, -1 to 1: about its mean over all rows. Empty: nothing.
     """
 
     knots: tuple[float, ...]
@@ -202,7 +202,7 @@ class Knots:
 
     @property
     def n_functions(self) -> int:
-        """How many of its features are functions of the number, without cycles and indicator."""
+        """How many of the features are functions of the number, without cycles and indicator."""
         return {"spline": len(self.knots), "linear": 1, "apart": 2}.get(self.shape, len(self.knots) - 1)
 
     @property
@@ -220,7 +220,7 @@ class Knots:
         flag = means[n + 2 * len(self.cycles) :]
         of_numbers = max(_from_means(corner, means[:n]) for corner in self._corners()) + _square(flag)
         of_none = _square(means[:n]) + sum((1 - mean) ** 2 for mean in flag)
-        # of a cycle the mean may point away from where the time is: (1 + m)^2 <= 2 (1 + m^2)
+        # the mean of a cycle's features may point away from the time: (1 + m)^2 <= 2 (1 + m^2)
         cycles = sum(
             2 * (1 + _square(pair)) if any(pair) else Fraction(1)
             for pair in (means[at : at + 2] for at in range(n, n + 2 * len(self.cycles), 2))
@@ -228,7 +228,7 @@ class Knots:
         return (max(of_numbers, of_none) + cycles) * _ROUNDING
 
     def _corners(self) -> Iterable[Sequence[Fraction]]:
-        """The functions where any convex function of them is largest."""
+        """The function values at the points where a convex function of them is largest."""
         n = self.n_functions
         if self.shape == "cosine":
             return ([Fraction(value) for value in row] for row in cosines.at_knots(len(self.knots)).tolist())
@@ -239,7 +239,7 @@ class Knots:
 
     @property
     def usual_square(self) -> Fraction:
-        """What it adds where a number is anywhere between two knots, on average."""
+        """Sum of squares that the column adds to a row, averaged over numbers between two knots."""
         if self.shape == "cosine":
             return cosines.usual_square(len(self.knots)) + len(self.cycles)
         if self.shape == "apart":
@@ -248,7 +248,7 @@ class Knots:
 
     @property
     def crossed_square(self) -> Fraction:
-        """The same of what it brings into a cross: hat functions, or indicators of intervals, without cycles."""
+        """The same average for what it contributes to a cross: hat functions or interval indicators, without cycles."""
         return {"linear": Fraction(1, 3), "bins": Fraction(1)}.get(self.shape, Fraction(2, 3))
 
 
@@ -262,16 +262,16 @@ def _from_means(values: Sequence[Fraction], means: Sequence[Fraction]) -> Fracti
 
 @dataclass(frozen=True)
 class FrequentFeatures:
-    """Rows of numbered features, nearly all of them 0: some are kept, and each row is scaled to norm 1, or less.
+    """Rows of numbered features, nearly all 0: some are kept, and each row is scaled to norm at most 1.
 
     Attributes
     ----------
     features : int
-        Of the rows as they come.
+        Features of the rows as they come.
     kept : tuple of int
-        Numbers of those that are kept, from 0, ascending.
+        Numbers of the kept features, from 0, ascending.
     sketch : int
-        Features that all others share, by a public hash (:mod:`privol.encoding.sketch`); 0: the others are left out.
+        Features that all others share by a public hash (:mod:`privol.encoding.sketch`); 0: the others are left out.
     """
 
     features: int
@@ -280,12 +280,12 @@ class FrequentFeatures:
 
     @property
     def n_features(self) -> int:
-        """How many features the rows have then."""
+        """How many features the resulting rows have."""
         return len(self.kept) + self.sketch
 
     @property
     def names(self) -> list[str]:
-        """What these are called: "#17" for feature 17, behind them "sketch 0", "sketch 1", ..."""
+        """Names of the features: "#17" for feature 17, then "sketch 0", "sketch 1", ..."""
         return [*(f"#{feature}" for feature in self.kept), *(f"sketch {place}" for place in range(self.sketch))]
 
 
@@ -299,16 +299,16 @@ class Target:
     Attributes
     ----------
     column : str or int
-        Name, or 0-based position, negative from the end.
+        Name, or 0-based position; a negative one counts from the end.
     negative, positive : tuple of labels
-        The labels of both classes, the first of each is the one shown; both empty for a real number.
+        The labels of both classes, the first of each being the one shown; both empty for a real number.
     rest : {"refuse", "negative", "null"}
-        Any other label: an error, negative, or no label at all: the learner's ``on_invalid`` decides. Of a real target
-        "null" stands for a cell that is no number.
+        Any other label is an error, negative, or missing, so that the learner's ``on_invalid`` decides. For a real
+        target, "null" concerns cells that are not numbers.
     range : (low, high) or None
-        Of a real target: mapped to [-1, 1] and clipped.
+        For a real target: the range that is mapped to [-1, 1], with clipping.
     classes : tuple of labels or of tuples of labels
-        Instead of ``negative`` and ``positive``: each entry a class, a group by its first label.
+        In place of ``negative`` and ``positive``: one entry for each class; the first label of a group is shown.
     """
 
     column: str | int
@@ -337,10 +337,10 @@ class Target:
 
 @dataclass(frozen=True)
 class User:
-    """The column that says whose row it is, how many rows of one user are learnt, and how far apart they are.
+    """The column that identifies the user of a row, how many rows of a user are learnt, and how far apart they are.
 
-    ``surplus`` says what becomes of the others: they are dropped ("drop"), or make null rows ("null"). One user more
-    than ``max_users`` is an error.
+    ``surplus`` decides whether other rows are dropped ("drop") or become null rows ("null"). More than ``max_users``
+    users are an error.
     """
 
     column: str | int
@@ -352,24 +352,23 @@ class User:
 
 @dataclass(frozen=True)
 class Learnt:
-    """What it cost that the schema was learnt from rows, under Gaussian differential privacy.
+    """What it cost to learn the schema from rows, under Gaussian differential privacy.
 
     Attributes
     ----------
     rows : int
         The first rows of a table.
     mu : float
-        Of one row; infinite: without noise.
+        For one row; infinite: without noise.
     adjacency : {"replace", "zero_out"}
     private : bool
         False if the noise came from a known seed.
-    phases : tuple of int
-        Where rows of users were counted: how many rows each phase had, in their order. What a user's rows cost where
-        they taught follows from it.
+    If rows were counted by users: the rows of each phase, in order. The cost of a user's rows that teach follows from
+    them.
     rows_per_user : int or None
-        Nobody had more than so many rows in the whole stream; None: nothing is known of users.
+        The most rows of one user in the whole stream; None: nothing is known about users.
     user_separation : int
-        Any two of these were at least so many rows apart.
+        Any two of these were at least this many rows apart.
     """
 
     rows: int
@@ -382,7 +381,7 @@ class Learnt:
 
     @property
     def squares(self) -> tuple[float, ...]:
-        """Squares of what 0, 1, ... rows of a user cost where they taught, rounded up."""
+        """Squared costs of 0, 1, ... rows of one user that teach, rounded up."""
         if self.rows_per_user is None:
             return (0.0,)
         return taught_squares(self.phases, self.mu, self.rows_per_user, self.user_separation)
@@ -390,7 +389,7 @@ class Learnt:
 
 @dataclass(frozen=True)
 class Delay:
-    """The column that says which later label belongs to a row, and how many rows may wait for theirs."""
+    """The column that says which later label belongs to a row, and how many rows may wait for their labels."""
 
     key: str | int
     window: int

@@ -1,4 +1,4 @@
-"""The reader of schemas: checks the structure of a TOML file, and names the place of an error."""
+"""Reads schemas: checks the structure of a TOML file and names the place of an error."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ _COLUMN_KEYS = (
     "timestamp", "cycles", "share", "means", "missing", "unknown",
 )  # fmt: skip
 _FILE_KEYS = ("format", "header", "names", "sep", "comment", "missing", "encoding", "decimal", "newlines_in_values")
-# How much of two words must agree for one to be meant by the other.
+# How similar two words must be for one to be taken for a misspelling of the other.
 _CLOSE = 0.8
 _FORMATS = tuple(name for name, format in FORMATS.items() if format.columns)
 
 
 def nearest(word: str, allowed: Collection[str], taken: Collection[str] = ()) -> str:
-    """Return " (did you mean 'x'?)" for the allowed word that is nearly a wrong one, or nothing.
+    """Return " (did you mean 'x'?)" for the allowed word that is closest to a wrong one, or nothing.
 
-    Words that are taken, because they are used for what they say, are not meant; nor is one with other digits, such as
-    ``x12`` for ``x11``.
+    Words that are ``taken``, because they are used with their own meaning, are not suggested; nor is a word with other
+    digits, such as ``x12`` for ``x11``.
     """
     ours, letters = _letters(word), {a: _letters(a) for a in allowed if a not in taken}
-    # Few slips are of the first letter: height is not meant by weight.
+    # Few typing errors concern the first letter: weight is not a misspelling of height.
     alike = {a: plain for a, plain in letters.items() if plain[:1] == ours[:1] and _digits(plain) == _digits(ours)}
     found = [a for a, plain in alike.items() if plain == ours] if ours else []
     if ours and not found:
@@ -127,7 +127,7 @@ class SchemaReader:
         others: str,
         file_options: tuple[tuple[str, Any], ...],
     ) -> None:
-        """Check what the tables say of each other."""
+        """Check that the tables agree with each other."""
         names = dict(file_options).get("names")
         kinds = dict(columns)
         special: dict[str, str | int] = {}
@@ -226,7 +226,7 @@ class SchemaReader:
         return self._around(place, found, Knots(knots, shape, missing, times, cycles, share), -1.0)
 
     def _around(self, place: str, found: Mapping[str, Any], column: _Mapped, least: float) -> _Mapped:
-        """Return a column with the means that are stated of its features, if any."""
+        """Return a column with the stated means of its features, if any."""
         given = found.get("means", ())
         if not isinstance(given, (list, tuple)) or (given and len(given) != column.n_features):
             self._fail(
@@ -254,7 +254,7 @@ class SchemaReader:
         return cycles
 
     def _kept(self, place: str, found: Mapping[str, Any], buckets: int) -> tuple[tuple[int, ...], int, int | None]:
-        """Return the buckets with a feature, the features of those without, and the one that has none."""
+        """Return the buckets with a feature, the number of features of all others, and the bucket that has none."""
         words = {"at_least": 0, "at_most": buckets - 1}
         reference = None
         if "reference" in found:
@@ -310,7 +310,7 @@ class SchemaReader:
         if isinstance(found, Mapping):
             pairs = list(found.items())
         elif isinstance(found, list | tuple):
-            # Pairs stand in records, where groups keep their order.
+            # Records hold pairs, in which groups keep their order.
             pairs = [(c[0], c[1]) if isinstance(c, list | tuple) and len(c) == 2 else (c, c) for c in found]
         else:
             self._fail(place, f"must be a list of levels or a table of cell = level, found {found!r}")
@@ -326,7 +326,7 @@ class SchemaReader:
                 self._fail(place, f"must hold non-empty texts or finite numbers, found {wrong!r} (quote it?)")
             if str(shown) in (MISSING, UNKNOWN):
                 self._fail(place, f"must not hold {shown!r}, which is the name of another feature")
-            # Texts differ as texts, numbers by value; a text and a number that may be the same cell are refused.
+            # Texts are compared as texts, numbers by value; a text and a number that may be the same cell are refused.
             text, value = isinstance(cell, str), label_key(cell)
             if (cell in cells if text else value in values[False]) or value in values[not text]:
                 self._fail(place, f"holds {cell!r} twice")
@@ -379,7 +379,7 @@ class SchemaReader:
     def _user(self, found: Mapping[str, Any]) -> User:
         self._known(found, "user", ("column", "max_rows", "separation", "surplus", "max_users"))
         column = self._place("user.column", found)
-        # one row needs no other noise than rows of unknown users, whatever the stream is
+        # one row needs the same noise as rows of unknown users, whatever the stream is
         rows = integer(at_least=1, at_most=(1 << 31) - 1, **{f"{self._name}: user.max_rows": found.get("max_rows", 1)})
         apart = found.get("separation", 1)
         apart = integer(at_least=1, at_most=1 << 48, **{f"{self._name}: user.separation": apart})
@@ -412,7 +412,7 @@ class SchemaReader:
         return FrequentFeatures(features, kept, sketch)
 
     def _crosses(self, found: Any) -> tuple[tuple[str, str], ...]:
-        """Return the pairs; whether these columns can be crossed is for the schema to say."""
+        """Return the pairs; the schema decides whether these columns can be crossed."""
         if not isinstance(found, (list, tuple)) or not all(isinstance(cross, Mapping) for cross in found):
             self._fail("cross", f'must be tables in a list, [[cross]] above columns = ["A", "B"], found {found!r}')
         pairs: list[tuple[str, str]] = []
@@ -439,7 +439,7 @@ class SchemaReader:
         return Learnt(rows, mu, adjacency, private, **self._users_taught(found, rows))
 
     def _users_taught(self, found: Mapping[str, Any], rows: int) -> dict[str, Any]:
-        """What is said of users of the rows that taught: nothing, or both the phases and the rows of a user."""
+        """What is said about users of the rows that taught: nothing, or both the phases and the rows per user."""
         if not found.keys() & {"phases", "rows_per_user", "user_separation"}:
             return {}
         given = found.get("phases")
@@ -539,7 +539,7 @@ class SchemaReader:
 
 
 def _elsewhere(key: str, place: str) -> str:
-    """Say where a key belongs that stands at a wrong place, as one below a table's head that was meant for the top."""
+    """Return where a misplaced key belongs, for example one below a table's head that was meant for the top level."""
     if key in _FLAGS and place:
         return " (it belongs to the top of the schema, above the first table)"
     tables = [("file", "[file]", _FILE_KEYS), ("columns", "[columns.NAME]", _COLUMN_KEYS)]

@@ -1,8 +1,8 @@
-"""A public random sketch of sparse rows: many features share few, each with a sign, by a hash of its number.
+"""A public random sketch of sparse rows: many features share few places, each with a sign, by hashing its number.
 
-Charikar, Chen and Farach-Colton's count sketch (2002) with one row of counters; Weinberger et al. (2009), "Feature
-hashing for large scale multitask learning", equation 1, use it for what it is here. The hash is the same everywhere and
-for ever, so a row's sketch is a function of that row alone, and costs nothing.
+This is the count sketch of Charikar, Chen and Farach-Colton (2002) with one row of counters; Weinberger et al. (2009),
+"Feature hashing for large scale multitask learning", equation 1, use it for the same purpose. The hash is the same on
+every machine and in every version, so a row's sketch is a function of that row alone and costs nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["OF_KEPT", "OF_SKETCH", "places_of", "sketched"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-#: Norms of what is kept and of the sketch beside it: four fifths and one of a row's square, rounded down.
+#: Norms of the kept features and of the sketch: four fifths and one fifth of a row's square, rounded down.
 OF_KEPT, OF_SKETCH = 0.8944271909999159, 0.4472135954999579
 
 
@@ -36,8 +36,8 @@ def places_of(features: npt.NDArray[Any], width: int) -> tuple[IntArray, FloatAr
 
     Notes
     -----
-    Of the murmurhash3 (32 bits, x86, seed 0) of the number, as four bytes of which the lowest comes first, the lowest
-    bit is the sign (1: plus), and the others modulo the width are the place.
+    The number is hashed by murmurhash3 (32 bits, x86, seed 0), as four bytes, lowest first. The lowest bit of the hash
+    is the sign (1: plus), and the other bits modulo the width are the place.
     """
     words = murmurhash3_32(features.astype(np.int32), seed=HASH_SEED, positive=True)
     return (words >> np.uint32(1)).astype(np.int64) % width, np.where(words & np.uint32(1), 1.0, -1.0)
@@ -53,14 +53,14 @@ def sketched(
     data : ndarray, shape (m,)
         Finite.
     features, rows : ndarray of int, shape (m,)
-        Rows ascend, and in each its features: what shares a place is added in their order, whatever other rows there
-        are.
+        Rows ascend, and features ascend within each row: features that share a place are added in their order, whatever
+        other rows there are.
     n, width : int
         Rows and places.
 
     Notes
     -----
-    Values are in units of the largest of their row, so no sum is infinite.
+    Values are in units of the largest value of their row, so no sum overflows.
     """
     places, signs = places_of(features, width)
     values = data.astype(np.float64)
@@ -70,7 +70,7 @@ def sketched(
     values /= np.where(largest > 0.0, largest, 1.0)[rows]
     cells, which = np.unique(rows * width + places, return_inverse=True)
     sums = np.zeros(len(cells))
-    np.add.at(sums, which, values)  # one by one, in their order
+    np.add.at(sums, which, values)  # one by one, in order
     there = sums != 0.0
     cells = cells[there]
     return sums[there], cells % width, cells // width

@@ -1,4 +1,4 @@
-"""The encoding of an input that nobody has described: learnt from its first rows, under a guarantee."""
+"""Learns the encoding of an undescribed input from its first rows, under a guarantee."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _AGAIN = (
     "this is what the schema cost, and no more: all rows taught it, and whoever learns them again as it encodes them "
     "pays for that besides (the squares of both mu add up for each row)"
 )
-# What an earlier input has taught: it is gone, should this one teach nothing.
+# What an earlier input taught; it is removed in case this one teaches nothing.
 _FOUND = ("schema_", "dropped_", "uncrossed_", "labelled_", "counted_", "n_features_in_", "feature_names_in_")
 _ARITHMETIC = ARITHMETIC.replace("double-precision iterate", "count")
 
 
 class StreamEncoder:
-    """What :class:`~privol.encoding.PrivateEncoder` does with streams; its parameters and attributes are there."""
+    """What :class:`~privol.encoding.PrivateEncoder` does with streams; see there for parameters and attributes."""
 
-    #: Whether rows of which nothing is known may be among those that teach.
+    #: Whether null rows may be among those that teach.
     null_rows = False
 
     def __init__(
@@ -87,13 +87,13 @@ class StreamEncoder:
         self.sketch = sketch
 
     def plan(self, n_rows: int, n_columns: int, *, target: bool = True, whole: bool = False) -> EncodingPlan:
-        """Return which rows would teach the encoding of so many columns, before any is read."""
+        """Return which rows would teach the encoding of this many columns, before any row is read."""
         words: dict[str, Any] = {"target": target, "real": self.regression is True}
         words["whole"] = whole or self.reuse_rows is True
         return plan_encoding(n_rows, n_columns, mu=self._mu(), **self._whom(), **words)
 
     def _whom(self) -> dict[str, Any]:
-        """The relation, and whom the budget is for."""
+        """The adjacency, and whom the budget protects."""
         rows, apart = check_users(self.rows_per_user, self.user_separation)
         return {"adjacency": self.adjacency, "rows_per_user": rows, "user_separation": apart}
 
@@ -108,7 +108,7 @@ class StreamEncoder:
         *,
         whole: bool = False,
     ) -> RestOfColumns:
-        """Learn the encoding from the first rows of an input, and return the others; with ``reuse_rows`` from all.
+        """Learn the encoding from the first rows of an input, or from all (``reuse_rows``); return the others.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class StreamEncoder:
         target : str, int, False or None
             As for :func:`privol.open_stream`.
         labels : Labels
-            That are declared, if any.
+            The declared labels, if any.
         file_options : mapping
             How the input is written, for the schema's ``[file]``.
         whole : bool
@@ -125,8 +125,8 @@ class StreamEncoder:
         Raises
         ------
         StreamError, InvalidParameter
-            Where the rows cannot be read, or too little of them can be seen through the noise; the budget counts as
-            spent once the first of them was read.
+            If the rows cannot be read, or too little of them exceeds the noise. The budget counts as spent once the
+            first row was read.
         BudgetExceeded
             If the ledger cannot carry it. Nothing was read.
         """
@@ -147,10 +147,10 @@ class StreamEncoder:
         *,
         whole: bool = False,
     ) -> Lesson:
-        """Return what is to be given the rows that teach, before anything is reserved or read.
+        """Return the lesson that takes the rows that teach, before anything is reserved or read.
 
-        Parameters and errors as for :meth:`learn`, of which it is the beginning: ``columns`` say what the columns are
-        called and of which types they are. The schema is there when the lesson is done.
+        It is the first part of :meth:`learn`, with the same parameters and errors: ``columns`` state the names and
+        types of the columns. The schema exists when the lesson is done.
         """
         choice(SHAPES, numeric=self.numeric)
         if integer(sketch=self.sketch, at_least=0, at_most=WIDEST):
@@ -220,14 +220,14 @@ class StreamEncoder:
         return Lesson(plan, n_rows, begin, conclude, kinds, written)
 
     def learn_rows(self, source: Source, *, whole: bool = False) -> RestOfRows:
-        """Learn from the first rows which numbered features are frequent, and return the other rows as they come.
+        """Learn from the first rows which numbered features are frequent; return the other rows unchanged.
 
         Parameters
         ----------
         source : Source
             Of sparse rows.
         whole : bool
-            All rows teach; there are no others.
+            All rows teach, and there are no others.
 
         Raises
         ------
@@ -244,9 +244,9 @@ class StreamEncoder:
         return RestOfRows(source, self.plan_.rows, left, known_rows)
 
     def prepare_rows(self, source: Source, *, whole: bool = False) -> Lesson:
-        """Return what is to be given the sparse rows that teach, before anything is reserved or read.
+        """Return the lesson that takes the sparse rows that teach, before anything is reserved or read.
 
-        Parameters and errors as for :meth:`learn_rows`, of which it is the beginning. The schema is there when the
+        It is the first part of :meth:`learn_rows`, with the same parameters and errors. The schema exists when the
         lesson is done.
         """
         if not source.sparse:
@@ -279,7 +279,7 @@ class StreamEncoder:
         return Lesson(plan, n_rows, begin, conclude)
 
     def _planned(self, reader: Reader, plan: Callable[..., EncodingPlan], whole: bool) -> EncodingPlan:
-        """Decide, by public numbers, which rows teach and for how much of the budget."""
+        """Decide from public numbers which rows teach and for what share of the budget."""
         if not isinstance(self.reuse_rows, bool | None):
             raise InvalidParameter(f"reuse_rows must be True, False or None, found {self.reuse_rows!r}")
         again, mu = reader.facts.repeatable, self._mu()
@@ -294,14 +294,14 @@ class StreamEncoder:
             first = plan(mu=mu)
             if first.visible_share <= FIRST_TOO_FEW:
                 return first
-        except InvalidParameter:  # a phase would have no row
+        except InvalidParameter:  # a phase would have no rows
             pass
         split = split_budget(self.epsilon, self.delta, SHARE_OF_ALL)
         self.reused_, self.model_epsilon_ = True, split.epsilon
         return plan(mu=split.mu, whole=True, **self._all_rows(reader))
 
     def _all_rows(self, reader: Reader) -> dict[str, int]:
-        """Return the number of rows that there are, where more may have been stated: no run must fill its horizon."""
+        """Return the number of rows that exist, if more may have been stated: a run need not fill its horizon."""
         return {} if self.n_rows is None else {"n_rows": min(reader.count(), self.n_rows)}
 
     def _count_of(self, reader: Reader) -> int:
@@ -314,7 +314,7 @@ class StreamEncoder:
         return math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta_of_noise(delta, self.rows_per_user))
 
     def _open(self, plan: EncodingPlan, facts: Facts, whole: bool) -> Any:
-        """Reserve what the plan costs, and return the source of its noise."""
+        """Reserve the cost of the plan, and return the source of its noise."""
         if isinstance(self.ledger, LostLedger):
             raise StateError(
                 "this encoder was pickled and its ledger stayed behind: set ledger= to learn (None: one of its own)"
@@ -333,7 +333,7 @@ class StreamEncoder:
         return source
 
     def _own(self) -> Ledger:
-        """The encoder's own ledger, which what is learnt again adds to."""
+        """The encoder's own ledger; learning again adds to it."""
         own: Ledger | None = self.__dict__.get("_own_ledger")
         if own is None or own.closed or own.adjacency != self.adjacency:
             own = self._own_ledger = Ledger(adjacency=self.adjacency)
@@ -350,10 +350,10 @@ class StreamEncoder:
     def _learn(
         self, lesson: Lesson, going: Iterator[tuple[Any, Any]], rest_of: Callable[[Any, int], Any], name: str
     ) -> Iterator[Any]:
-        """Hand the lesson its rows, all of them paid for before the first is read; return what is left.
+        """Give the lesson its rows, all of them paid for before the first is read; return what is left.
 
-        ``going`` has pairs of what teaches, None where the input pauses, and what is handed on, of which ``rest_of``
-        leaves rows out.
+        ``going`` yields pairs: what teaches (None where the input pauses), and what is passed on, from which
+        ``rest_of`` leaves rows out.
         """
         try:
             for rows, whole in going:
@@ -370,7 +370,7 @@ class StreamEncoder:
             lesson.close()
 
     def _known(self, declared: Schema, columns: Columns) -> dict[str, Column]:
-        """The columns that are not to be learnt."""
+        """The columns that are declared and need not be learnt."""
         known: dict[str, Column] = {name.strip(): column for name, column in declared.columns}
         if declared.delay is not None:
             raise InvalidParameter("declared must not have a delay: rows that teach do not wait for their labels")
@@ -417,14 +417,14 @@ class StreamEncoder:
 
 
 class _Goal:
-    """The target: where it is, what is declared of it, and whether it is to be learnt."""
+    """The target: where it is, what is declared about it, and whether it is learnt."""
 
     def __init__(self, column: str | None, target: Target | None, learnt: bool) -> None:
         self.column, self.target, self.learnt = column, target, learnt
 
 
 def _target_of(name: str, labels: Labels) -> Target:
-    """The target of labels that are declared by classes and positive."""
+    """The target with the labels declared by ``classes`` and ``positive``."""
     return Target(name, **labels.groups())
 
 

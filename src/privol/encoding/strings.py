@@ -1,11 +1,11 @@
-"""All texts as one histogram: which of them are frequent, without a list of them and without a delta.
+"""A histogram over all texts: finds the frequent ones without a list of candidates and without a delta.
 
-Whoever counts the labels that occur and releases those above a threshold needs a delta: a label that one row alone has
-may pass. Here the histogram is over *all* texts up to a length, whether they occur or not. The mechanism adds Gaussian
-noise to every one of these counts and releases the texts whose noisy count is above their threshold; that is
-post-processing of the Gaussian mechanism, so its mu is the whole price. Texts that do not occur have nothing but noise,
-and so many are drawn as would have passed: hardly ever one, since longer texts, of which there are more, have higher
-thresholds.
+Counting the labels that occur and releasing those above a threshold needs a delta, because a label that only one row
+has may pass. Here the histogram is over *all* texts up to a length, whether they occur or not. The mechanism adds
+Gaussian noise to every one of these counts and releases the texts whose noisy count exceeds their threshold. That is
+post-processing of the Gaussian mechanism, so its mu is the whole price. Texts that do not occur have only noise; as
+many of them are drawn as would have passed. Hardly ever is there one, because longer texts, of which there are more,
+have higher thresholds.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["LONGEST", "absent_texts", "label_deviations", "thresholds"]
 
 IntArray = npt.NDArray[np.int64]
 
-#: Texts with more UTF-8 bytes are outside of the histogram.
+#: Texts with more UTF-8 bytes are outside the histogram.
 LONGEST = 64
-#: Expected number of texts that pass and do not occur, of all lengths together.
+#: Expected number of texts that pass without occurring, over all lengths together.
 SPURIOUS = 1e-6
 _DIGITS = 60
 _PRINTABLE = 95  # characters of ASCII from the blank to the tilde
@@ -35,9 +35,9 @@ _BITS = 256
 
 
 def _kinds(texts: Any) -> tuple[IntArray, IntArray]:
-    """Return the kind of each text, twice its length in bytes and 1 more where all are printable; how many are of each.
+    """Return the kind of each text, twice its length in bytes plus 1 if all are printable, and the texts of each kind.
 
-    Texts outside of the histogram count as if they were one byte too long.
+    Texts outside the histogram count as one byte too long.
     """
     import pyarrow
 
@@ -50,7 +50,7 @@ def _kinds(texts: Any) -> tuple[IntArray, IntArray]:
     data = np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
     strange = np.flatnonzero((data - np.uint8(32)) >= _PRINTABLE)  # hardly ever any
     each = 2 * np.minimum(np.diff(ends), LONGEST + 1) + 1
-    # empty texts begin where the next one does, and have no byte: the last that begins there has it
+    # an empty text begins where the next one does but has no byte: the last text that begins there has it
     each[np.unique(np.searchsorted(ends, strange + ends[0], side="right") - 1)] -= 1
     return each, np.bincount(each, minlength=2 * LONGEST + 4)
 
@@ -76,19 +76,21 @@ def _least(alphabet: int, length: int) -> float:
 
 @cache
 def _threshold(alphabet: int, length: int, scale: float) -> float:
-    """The same as a count: half-way between two points of the noise's lattice, so that a rounded sum is above it
-    exactly if the ideal sum is."""
+    """The same threshold as a count.
+
+    It is half-way between two points of the noise's lattice: a rounded sum is above it exactly if the ideal sum is.
+    """
     step = granularity(scale)
     return (math.ceil(_least(alphabet, length) * scale / step) + 0.5) * step
 
 
 def label_deviations(length: int) -> float:
-    """Return how many standard deviations of the noise a text of so many printable characters must exceed."""
+    """Return how many standard deviations of the noise a text of ``length`` printable characters must exceed."""
     return _least(_PRINTABLE, length)
 
 
 def thresholds(texts: Any, scale: float) -> npt.NDArray[np.float64]:
-    """Return what the noisy counts of texts must exceed, for noise of a standard deviation; NaN: a text has no count.
+    """Return what the noisy counts of texts must exceed, for noise of deviation ``scale``; NaN: a text has no count.
 
     Parameters
     ----------
@@ -110,7 +112,7 @@ def absent_texts(present: Any, scale: float, draw: Callable[[], int]) -> list[st
     Parameters
     ----------
     present : pyarrow.StringArray or pyarrow.LargeStringArray, without nulls
-        Those that occur, each once; they have noise of their own.
+        The texts that occur, each once; these have noise of their own.
     scale : float
         Standard deviation of the noise.
     draw : callable
@@ -118,9 +120,9 @@ def absent_texts(present: Any, scale: float, draw: Callable[[], int]) -> list[st
 
     Notes
     -----
-    Of the ``N`` texts of a length that do not occur, a binomial number with probability ``q``, that of the noise alone
-    being above the threshold, passes; each is equally likely. Its law is evaluated in 60 digits from 128 bits, and cut
-    off at 8 texts, which changes it by less than 1e-60.
+    Of the ``N`` texts of a length that do not occur, the number that passes is binomial, with the probability ``q``
+    that noise alone is above the threshold; each text is equally likely. The distribution is evaluated in 60 digits
+    from 128 bits, and cut off at 8 texts, which changes it by less than 1e-60.
     """
     counts = _kinds(present)[1].tolist()
     taken: set[bytes] = set()
@@ -137,7 +139,7 @@ def absent_texts(present: Any, scale: float, draw: Callable[[], int]) -> list[st
 
 @cache
 def _law(alphabet: int, length: int, size: int, scale: float) -> tuple[int, ...]:
-    """Cumulative probabilities of 0 to 7 texts that pass, in units of 2^-128, rounded down."""
+    """Cumulative probabilities that 0 to 7 texts pass, in units of 2^-128, rounded down."""
     with mpmath.workdps(_DIGITS):
         q = mpmath.erfc(mpmath.mpf(_threshold(alphabet, length, scale)) / (scale * mpmath.sqrt(2))) / 2
         none = mpmath.exp(size * mpmath.log1p(-q))
@@ -157,10 +159,10 @@ def _passed(alphabet: int, length: int, size: int, scale: float, draw: Callable[
 
 
 def _one(alphabet: int, length: int, taken: set[bytes], draw: Callable[[], int]) -> str:
-    """Draw a text that does not occur, uniformly; bytes that are no UTF-8 are shown escaped."""
+    """Draw a text that does not occur, uniformly; bytes that are not UTF-8 are escaped."""
     while True:
         bits = 0
-        for _ in range((length * 8) // 64 + 2):  # 64 bits more than needed: the remainder is uniform to 2^-64
+        for _ in range((length * 8) // 64 + 2):  # 64 bits more than needed: the remainder is uniform up to 2^-64
             bits = (bits << 128) | draw()
         digits = []
         for _ in range(length):

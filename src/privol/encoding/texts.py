@@ -1,4 +1,4 @@
-"""Columns of text: which feature each cell has, by its level or its hash."""
+"""Columns of text: the feature of each cell, by its level or its hash."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["BARE", "HASH_SEED", "TextColumn", "hash_of"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
 
-# Places of cells that have no feature.
+# Places of cells without a feature.
 ZERO_MISSING, ZERO_UNKNOWN, REFERENCE, NO_MISSING, NO_UNKNOWN, BARE = -1, -2, -3, -4, -5, -6
-# Hashes of texts seen before, so that a text of many batches is hashed once; a bound on memory, not on correctness.
+# Hashes of earlier texts, so that a text of many batches is hashed once; the limit bounds memory, not correctness.
 _KNOWN_TEXTS = 1 << 16
-# So many texts are hashed all at once, which has a cost of its own.
+# From this many texts on, all are hashed at once, which has a fixed cost.
 _MANY = 256
 
 
 class TextColumn:
     """Where the cells of a column of text belong: a feature, or none for one of four reasons."""
 
-    #: As of :class:`~privol.encoding.knots.KnotsColumn`.
+    #: As in :class:`~privol.encoding.knots.KnotsColumn`.
     work = 1
 
     def __init__(self, name: str, column: Levels | Hashed, feature: int, entry: int, written: Written) -> None:
@@ -90,12 +90,12 @@ class TextColumn:
         return found
 
     def crossed(self, places: IntArray) -> tuple[IntArray, FloatArray]:
-        """Return what the column brings into a cross, for cells with these features."""
+        """Return what the column contributes to a cross, for cells with these features."""
         own: IntArray = np.maximum(places, np.int32(self.feature)) - np.int32(self.feature)
         return own[:, None], (places >= 0).astype(np.float64)[:, None]
 
     def check(self, places: IntArray, column: Any, refusals: Refusals, schema: str) -> None:
-        """Note the rows whose cell is refused by a schema of that name."""
+        """Note the rows whose cell the schema refuses; ``schema`` is its name."""
         if places.min(initial=0) > NO_MISSING:
             return
         what = "a text" if self._buckets else f"one of {self._allowed}"
@@ -106,7 +106,7 @@ class TextColumn:
         refusals.add(places == NO_UNKNOWN, self.name, f", {hint}", column)
 
     def place_of(self, text: str | None) -> int:
-        """Return the feature of one cell, None for a missing one; a place of a cell that has none is below 0."""
+        """Return the feature of one cell (None: a missing cell); a cell without a feature has a negative place."""
         if text is None:
             return self.missing
         place = self._known.get(text)
@@ -134,14 +134,14 @@ class TextColumn:
         return self.unknown if place is None else place
 
     def _many(self, told: Told) -> IntArray:
-        """Return what :meth:`place_of` does of each text, and of a null behind them."""
+        """Return :meth:`place_of` each text, and of a null after them."""
         assert told.hashes is not None
         return self._table.places(told.cells, told.hashes)
 
     @cached_property
     def _table(self) -> Buckets:
-        """Where hashes belong. Four bytes a bucket, so it is made only where it is asked for."""
-        if not self._kept:  # each bucket has its feature: all of them share all
+        """Where hashes belong. It takes four bytes a bucket, so it is made only when it is asked for."""
+        if not self._kept:  # each bucket has its own feature: all such columns share one table
             return Buckets(None, self.feature, self._buckets, self.missing)
         own = np.full(self._buckets, SHARED, dtype=np.int32)
         own[list(self._kept)] = list(self._kept.values())

@@ -1,4 +1,4 @@
-"""What the cells of a column of text say: one look at each text tells numbers, times and missing cells apart."""
+"""What the cells of a column of text mean: one look at each text tells numbers, times and missing cells apart."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ HashArray = npt.NDArray[np.uint32]
 
 
 def compact(column: Any) -> Any:
-    """Return a column of text, dictionary-coded, whose dictionary is no longer than the column.
+    """Return a dictionary-coded column of text whose dictionary is no longer than the column.
 
-    Batches may share a dictionary of all the texts of an input, of which each has only some.
+    Batches may share a dictionary of all texts of an input, of which each batch has only some.
     """
     if not hasattr(column, "dictionary"):
         return column.dictionary_encode()
@@ -33,7 +33,7 @@ def compact(column: Any) -> Any:
 
 
 def positions(column: Any) -> IntArray:
-    """Return the indices of a dictionary-coded pyarrow column; one more than its dictionary has, for missing cells."""
+    """Return the indices of a dictionary-coded pyarrow column; a missing cell has the size of its dictionary."""
     indices = column.indices.fill_null(len(column.dictionary)) if column.indices.null_count else column.indices
     found: IntArray = indices.to_numpy()
     return found
@@ -48,7 +48,7 @@ def form_of(missing: frozenset[str], decimal: str, pointed: bool) -> Form:
 
 @lru_cache(maxsize=64)
 def _moments_among(texts: frozenset[str]) -> tuple[float, ...]:
-    """Return the times among some texts."""
+    """Return the times among these texts."""
     import pyarrow
 
     seconds, _ = seconds_in(pyarrow.array(sorted(texts), pyarrow.string()), Written())
@@ -56,32 +56,32 @@ def _moments_among(texts: frozenset[str]) -> tuple[float, ...]:
 
 
 class Told:
-    """The texts of a column, and what each says: of a dictionary each text once, of strings each by itself.
+    """The texts of a column and their meanings: each text of a dictionary once, strings one by one.
 
     Parameters
     ----------
     column : pyarrow.Array of length n
-        Of strings, or a dictionary of them, of doubles, dates or timestamps. A double is the shortest text that reads
-        back as it, with a point; NaN is null. A date or time is as in ISO 8601 but for a blank in the place of T, in
-        UTC with a Z if it has a zone.
+        Of strings, or a dictionary of them, of doubles, dates or timestamps. A double stands for the shortest text that
+        reads back as it, with a decimal point; NaN is null. A date or time stands for its text in ISO 8601 with a blank
+        in place of the T, in UTC with a Z if it has a zone.
     written : Written
     pointed : bool
         As for :meth:`privol.readers.written.Written.values`.
     hashes : bool
-        Whether the texts are hashed too.
+        Whether the texts are hashed as well.
 
     Attributes
     ----------
     values : ndarray of float64, shape (texts,)
-        Of numbers, and of times the seconds since 1970; NaN of all others, and of numbers that count as missing.
+        Numbers, and times as seconds since 1970; NaN for all others and for numbers that count as missing.
     cells : ndarray of uint8, shape (texts,)
         MISSING, NUMBER, TIME or TEXT.
     hashes : ndarray of uint32, shape (texts,), or None
-        :func:`~privol.encoding.hashes.hash_of` of texts that are not missing.
+        :func:`~privol.encoding.hashes.hash_of` each text that is not missing.
     each : bool
-        Whether each row has a text of its own, in their order.
+        Whether each row has a text of its own, in the order of the rows.
     doubles : ndarray of float64, shape (texts,), or None
-        The cells, where they are doubles.
+        The cells, if they are doubles.
     """
 
     hashes: HashArray | None
@@ -118,10 +118,10 @@ class Told:
             self._settle(written, pointed)
 
     def _of_doubles(self, written: Written, hashes: bool) -> None:
-        """Tell what doubles say, as their texts would."""
+        """Find the meanings of doubles, as their texts would give them."""
         self.values = np.array(self.doubles)
         self.cells = np.where(np.isnan(self.values), MISSING, NUMBER).astype(np.uint8)
-        # by their value where the mark is a point, by their text in any case
+        # by value if the decimal mark is a point, and by text in any case
         plain = Written(written.missing).missing_numbers
         for at in np.flatnonzero(np.isin(self.values, (*plain, *written.missing_numbers))).tolist():
             x = float(self.values[at])
@@ -132,13 +132,13 @@ class Told:
         self.hashes = hashes_of(self._written_out()) if hashes else None
 
     def _of_moments(self, written: Written) -> None:
-        """Tell what dates and times say, as their texts would."""
+        """Find the meanings of dates and times, as their texts would give them."""
         import pyarrow
 
         self.values, self.hashes = seconds_held(self._texts), None
         none = np.isnan(self.values)
         self.cells = np.where(none, np.uint8(TEXT), np.uint8(TIME))
-        # the texts of few are asked for: which count as missing
+        # only a few texts are needed: those that count as missing
         for marker in _moments_among(written.missing):
             none |= self.values == marker
         doubtful = np.flatnonzero(none)
@@ -148,7 +148,7 @@ class Told:
             self.values[missing], self.cells[missing] = np.nan, MISSING
 
     def _written_out(self) -> Any:
-        """Return the texts, of doubles and of moments too."""
+        """Return the texts, including those of doubles and moments."""
         import pyarrow
 
         if self._moments:
@@ -158,7 +158,7 @@ class Told:
         return pyarrow.array([repr(x) if x == x else None for x in self.doubles.tolist()], pyarrow.string())
 
     def _settle(self, written: Written, pointed: bool) -> None:
-        """Have the slower readers tell what one look does not."""
+        """Have slower readers decide what one look cannot."""
         import pyarrow
 
         at = np.flatnonzero(self.cells == OPEN)
@@ -175,17 +175,17 @@ class Told:
 
     @property
     def present(self) -> Any:
-        """The texts without blanks around them, null where they count as missing: an array of strings."""
+        """The texts without surrounding blanks, null where they count as missing: an array of strings."""
         return self._written.present(self._written_out())
 
     @cached_property
     def indices(self) -> IntArray:
-        """The text of each row, shape (n,); one more than there are for cells that are null."""
+        """The text of each row, shape (n,); for a null cell the number of texts."""
         return np.arange(len(self._texts), dtype=np.int32) if self.each else positions(self._column)
 
     @cached_property
     def weights(self) -> npt.NDArray[np.int64]:
-        """How many rows have each text, shape (texts + 1,), the last of them cells that are null."""
+        """How many rows have each text, shape (texts + 1,); the last entry counts null cells."""
         if self.each:
             found = np.ones(len(self._texts) + 1, dtype=np.int64)
             found[-1] = 0
@@ -194,13 +194,13 @@ class Told:
 
     @property
     def missing(self) -> BoolArray:
-        """Which texts count as missing, shape (texts + 1,): the last of them does."""
+        """Which texts count as missing, shape (texts + 1,); the last entry, for null cells, is true."""
         found: BoolArray = np.append(self.cells == MISSING, True)
         return found
 
     @property
     def plain(self) -> BoolArray:
-        """Which texts are finite numbers as Python reads them, and not missing, shape (texts,): ``values`` has them."""
+        """Which texts are finite numbers as Python reads them and not missing, shape (texts,); ``values`` has them."""
         if self.doubles is None and self._written.decimal != ".":
             return np.zeros(len(self.values), dtype=bool)
         found: BoolArray = (self.cells == NUMBER) & np.isfinite(self.values)
@@ -214,6 +214,6 @@ class Told:
 
     @property
     def numbers(self) -> BoolArray:
-        """Which texts are numbers, shape (texts,), infinities, NaN and those that count as missing among them."""
+        """Which texts are numbers, shape (texts,), including infinities, NaN and numbers that count as missing."""
         found: BoolArray = self.cells == NUMBER
         return found

@@ -13,13 +13,13 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml_number(x: float) -> str:
-    """Write a finite number, the shortest way that reads back as the same one."""
+    """Write a finite number in the shortest form that reads back as the same number."""
     text = f"{x:.12g}"
     return text if float(text) == x else repr(float(x))
 
 
 def toml_text(text: str) -> str:
-    """Write a basic string: JSON's escapes are TOML's, but for one character more."""
+    """Write a basic string: the escapes of JSON are those of TOML, except for one more character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
@@ -29,7 +29,7 @@ def toml_key(name: str) -> str:
 
 
 def toml_list(items: Iterable[str]) -> str:
-    """Write an array whose items are TOML text already; long ones in lines of at most 120 characters."""
+    """Write an array whose items are TOML text already; a long array gets lines of at most 120 characters."""
     items = list(items)
     line = f"[{', '.join(items)}]"
     if len(line) <= 80:
@@ -44,7 +44,7 @@ def toml_list(items: Iterable[str]) -> str:
 
 
 def toml_table(place: tuple[str, ...], values: Mapping[str, Any], *, listed: bool = False) -> str:
-    """Write a table of texts, numbers, true and false, and lists of these; ``listed``: one of a list of tables."""
+    """Write a table of texts, numbers, booleans, and lists of these; ``listed``: as one of an array of tables."""
     head = f"[{'.'.join(map(toml_key, place))}]\n" if place else ""
     head = f"[{head[:-1]}]\n" if listed else head
     return head + "".join(f"{toml_key(key)} = {_value(value)}\n" for key, value in values.items())

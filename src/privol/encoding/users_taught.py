@@ -1,7 +1,7 @@
-"""What all rows of a user cost where they teach: in whichever phases they are, at the worst places.
+"""What all rows of a user that teach cost together: in whichever phases they are, in the worst case.
 
-A phase is a Gaussian mechanism on sums, which m equal rows move m times as far as one: m rows in a phase cost m times
-the mu of one, and phases add up by squares (``docs/proofs/participation.md``, section 8).
+A phase is a Gaussian mechanism on sums. Replacing m rows moves these at most m times as far as one does, so m rows in a
+phase cost m times the mu of one; the squares of phases add up (``docs/proofs/participation.md``, section 8).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = [
     "taught_squares",
 ]
 
-#: Rows of a user of which more than one phase is asked for.
+#: Up to this many rows of a user, more than one phase is considered.
 MOST_ROWS = 1024
-# What the encoding leaves the model of its share, so that no rounding of the model's figures exceeds it: of mu.
+# The margin of mu that the encoding leaves to the model, so that rounding does not push the total over the budget.
 _LEFT = 1.0 + 1e-8
 
 
@@ -42,7 +42,7 @@ def check_users(rows_per_user: int | None, user_separation: int) -> tuple[int | 
     Raises
     ------
     InvalidParameter
-        If one is out of its range, or there is a separation without a number of rows.
+        If one is out of its range, or if there is a separation without a number of rows.
     """
     apart = integer(user_separation=user_separation, at_least=1, at_most=1 << 48)
     if rows_per_user is not None:
@@ -61,25 +61,25 @@ def squares_of_phases(phases: Sequence[int], rows_per_user: int, user_separation
     Parameters
     ----------
     phases : sequence of int
-        Rows of each, in their order.
+        Rows of each phase, in order.
     rows_per_user : int
         From 1 to 1024.
     user_separation : int
-        Any two rows are at least so many rows apart.
+        Any two rows of a user are at least this many rows apart.
 
     Returns
     -------
     tuple of int
-        As long as there may be more rows in the phases; it never falls.
+        With an entry for every possible number of rows in the phases; entries never decrease.
 
     Notes
     -----
-    Exact. Rows of a phase are best as early as those before them allow, which leaves the next phase the most room; of
-    all numbers in each phase that fit so, the sum of squares is the largest for their sum. Cost O(k^2) a phase.
+    Exact. Placing the rows of a phase as early as the rows before them allow leaves most room to the next phase. Of all
+    numbers of rows per phase that fit so, those with the largest sum of squares are taken. Cost O(k^2) a phase.
     """
     most = integer(rows_per_user=rows_per_user, at_least=1, at_most=MOST_ROWS)
     apart = integer(user_separation=user_separation, at_least=1)
-    # by how many rows of the next phase are too near to the last one, the largest sums; -1: no such places
+    # largest sums by how many rows of the next phase are too near to the last row; -1: impossible
     sums = np.full(most + 1, -1, dtype=np.int64)
     sums[0] = 0
     states: dict[int, NDArray[np.int64]] = {0: sums}
@@ -98,10 +98,10 @@ def squares_of_phases(phases: Sequence[int], rows_per_user: int, user_separation
 
 
 def factor_of_phases(phases: Sequence[int], rows_per_user: int, user_separation: int, *, whole: bool) -> float:
-    """Return by how many times the mu of one row is to be below that of a user, rounded up.
+    """Return by what factor the mu of one row must be below that of a user, rounded up.
 
-    ``whole``: nothing else is for these rows. Else m of a user's k rows may cost an m-th part of k of mu squared at
-    most, and the model behind has the rest for those of them that are left.
+    ``whole``: nothing else uses these rows. Otherwise m of a user's k rows may cost at most the share m / k of mu
+    squared, and the model after them has the rest for the user's other rows.
     """
     squares = squares_of_phases(phases, rows_per_user, user_separation)
     if whole:
@@ -111,13 +111,12 @@ def factor_of_phases(phases: Sequence[int], rows_per_user: int, user_separation:
 
 
 def factor_of_all(rows_per_user: int) -> float:
-    """Return the factor that is enough wherever the rows of a user are: their number."""
+    """Return the factor that suffices wherever the rows of a user are: their number."""
     return rows_per_user * _LEFT
 
 
 def taught_squares(phases: Sequence[int], mu: float, rows_per_user: int, user_separation: int) -> tuple[float, ...]:
-    """Return the squares of what 0, 1, ... rows of a user cost where they teach, ``mu`` being what one costs; rounded
-    up."""
+    """Return the squared costs of 0, 1, ... rows of a user that teach, rounded up; one row costs ``mu``."""
     return tuple(
         square * mu * mu * UP if square else 0.0 for square in squares_of_phases(phases, rows_per_user, user_separation)
     )
@@ -134,12 +133,12 @@ class _Plan(Protocol):
 
 
 def of_users(row: Guarantee, plan: _Plan, facts: Facts) -> Guarantee:
-    """Return what a guarantee of an encoding for one row becomes: for whom its plan is, and what its input promises.
+    """Return the guarantee of an encoding for one row, or for a user, as its plan and its input's promises have it.
 
     Raises
     ------
     InvalidParameter
-        If the input lets users have more rows than the budget is for, or nearer to each other.
+        If the input allows users more rows than the budget is for, or rows nearer to each other.
     """
     most, least = plan.rows_per_user, plan.user_separation
     rows, apart = facts.rows_per_user, facts.user_separation

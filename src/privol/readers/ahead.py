@@ -12,20 +12,20 @@ from typing import Any, Generic, TypeVar
 __all__ = ["ReadAhead"]
 
 Item = TypeVar("Item")
-# Finished items that wait for the consumer; one more is in the making. Of blocks two, because one piece of a file
-# often completes several and the next takes long: more would only cost memory.
+# How many finished items may wait for the consumer; the thread works on one more. Two for blocks, because one piece of
+# a file often completes several blocks and the next piece takes long. More would only cost memory.
 DEPTH = 2
-# Seconds to wait for the thread at its end. It looks at every piece whether it should, so only one that waits for a
-# silent pipe is left behind, which ends with the process.
+# Seconds to wait for the thread when it is stopped. It checks before every piece whether it should stop, so only a
+# thread that waits for a silent pipe is left behind; that one ends with the process.
 PATIENCE = 2.0
 
 
 class _Stopped(Exception):
-    """The consumer is gone: unwinds the producer."""
+    """The consumer is gone: this ends the producer."""
 
 
 class _Shelf(Generic[Item]):
-    """What the two threads share. The thread refers to it alone, so that a dropped iterator can be collected."""
+    """What the two threads share. The thread refers only to this, so that a dropped iterator can be collected."""
 
     def __init__(self, depth: int, size: Callable[[Item], int]) -> None:
         self.pid = os.getpid()
@@ -38,12 +38,12 @@ class _Shelf(Generic[Item]):
         self.thread: threading.Thread | None = None
 
     def alive(self) -> None:
-        """Called by the producer as often as it can: ends it once the consumer is gone."""
+        """Raise once the consumer is gone; the producer calls this as often as it can."""
         if self.stopped:
             raise _Stopped
 
     def produce(self, make: Callable[[Callable[[], None]], Iterator[Item]]) -> None:
-        """Body of the thread."""
+        """Make the items; this is what the thread runs."""
         failure: BaseException | None = None
         try:
             for item in make(self.alive):
@@ -53,7 +53,7 @@ class _Shelf(Generic[Item]):
                     self.alive()
                     self.items.append(item)
                     self.changed.notify_all()
-                del item  # else it would live until the next one is there
+                del item  # otherwise it would live until the next one is there
         except _Stopped:
             pass
         except BaseException as err:
@@ -64,7 +64,7 @@ class _Shelf(Generic[Item]):
         del failure  # its traceback refers to this frame
 
     def take(self) -> Item:
-        """Return the next item in the consumer's thread, or raise what ended the producer, in its place."""
+        """Return the next item, or raise what ended the producer; the consumer's thread calls this."""
         with self.changed:
             while not (self.items or self.ended):
                 self.changed.wait()
@@ -81,8 +81,8 @@ class _Shelf(Generic[Item]):
         raise StopIteration
 
     def stop(self) -> None:
-        """End the thread and wait until it is gone, which takes at most the time of one piece of its input."""
-        # In a forked child there is no such thread, and its lock may be held for ever.
+        """End the thread and wait until it is gone, which takes at most as long as one piece of its input."""
+        # In a forked child the thread does not exist, and its lock may be held for ever.
         if self.pid != os.getpid():
             return
         with self.changed:
@@ -94,24 +94,24 @@ class _Shelf(Generic[Item]):
 
 
 class ReadAhead(Iterator[Item]):
-    """Iterates over what ``make`` yields, made ahead by a thread.
+    """Iterates over what ``make`` yields, which a thread makes ahead of the consumer.
 
-    It adds an item while those that wait have a size below ``depth``, and one more is in the making.
+    The thread makes another item while the total size of those that wait is below ``depth``.
 
-    The thread starts with the first item asked for. It ends when all has been read, when anything is raised on either
-    side, and when the iterator is closed or dropped, at the latest when the interpreter exits (before its other
-    threads are stopped anywhere in their work).
+    The thread starts when the first item is asked for. It ends when everything has been read, when either side raises,
+    or when the iterator is closed or dropped; at the latest when the interpreter exits, before other threads are
+    stopped.
 
     Parameters
     ----------
     make : callable
-        Called in the thread with a function ``alive()``; returns the iterator of the items. It calls ``alive``
-        between the steps of its work, which raises when nobody waits for the result any more. It must refer neither
-        to this iterator nor to its consumer.
+        The thread calls it with a function ``alive()``; it returns the iterator of the items. It must call ``alive``
+        between the steps of its work, which raises once nobody waits for the result. It must refer neither to this
+        iterator nor to its consumer.
     depth : int, default=DEPTH
         At least 1.
     size : callable, optional
-        The size of an item; by default each has 1.
+        The size of an item; by default every item has size 1.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class ReadAhead(Iterator[Item]):
     def __next__(self) -> Item:
         if self._make is not None:
             make, self._make = self._make, None
-            # A daemon: the interpreter's exit does not wait for it before the finalizer above has ended it.
+            # A daemon thread: the interpreter's exit does not wait for it, and the finalizer above ends it first.
             self._shelf.thread = threading.Thread(
                 target=self._shelf.produce, args=(make,), name="privol-read-ahead", daemon=True
             )

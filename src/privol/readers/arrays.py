@@ -50,7 +50,7 @@ def _float_rows(X: Any, source: str, first_row: int) -> Any:
 
 
 def _matrix(X: Any, source: str, first_row: int = 1) -> Any:
-    """Return rows of one length, whose values are read later."""
+    """Return rows of one length; their values are read later."""
     rows = listed(X)
     if rows is not None:
         try:
@@ -86,7 +86,7 @@ def target_vector(y: Any, n: int, source: str, first_row: int = 1) -> npt.NDArra
         return None
     found: npt.NDArray[Any] = np.asarray(column_of(y))
     if found.dtype.kind == "O":
-        # pandas' marks of a missing value, which compare to nothing
+        # the marks of a missing value in pandas, which compare equal to nothing
         missing = [type(v).__name__ in ("NAType", "NaTType") for v in found.flat]
         if any(missing):
             found = found.copy()
@@ -133,9 +133,8 @@ class TableSource(Source):
 
     Parameters
     ----------
-    get : callable
-        Returns the array; called anew for every block, so that a mapped file does
-        not keep the pages already read in memory.
+    Returns the array. It is called again for every block, so that pages of a mapped file that were read do not stay in
+    memory.
     ahead : bool
         Whether a thread may read ahead: for a mapped file.
     """
@@ -195,7 +194,7 @@ def map_npy(path: Path) -> npt.NDArray[Any]:
     return mapped
 
 
-#: What NumPy, SciPy, zipfile and codecs make of wrong bytes, of which some ask for more memory than there is.
+#: What NumPy, SciPy, zipfile and codecs raise on wrong bytes; some of these ask for more memory than there is.
 _UNREADABLE = (
     OSError, ValueError, TypeError, AttributeError, EOFError, KeyError, IndexError, OverflowError, MemoryError,
     NotImplementedError, zipfile.BadZipFile, zlib.error,

@@ -14,10 +14,10 @@ from .columns import Columns, Kind
 
 __all__ = ["TypedColumns", "batch_rows", "cut", "is_moment", "written_out"]
 
-# Rows decoded at once: few enough that columns are turned to rows while they are in a near cache.
+# Rows decoded at once: few enough that they are still in a near cache when columns become rows.
 BATCH_ROWS = 1 << 16
 
-# Beyond it doubles do not hold every integer.
+# Above this, doubles do not hold every integer.
 EXACT = 2**53
 _INDEX = re.compile(r"__index_level_\d+__")
 _ALLOWED = {
@@ -28,31 +28,31 @@ _ALLOWED = {
 
 
 def batch_rows(columns: int) -> int:
-    """Return how many rows of so many columns may be in memory as a batch."""
+    """Return how many rows of ``columns`` columns a batch may have in memory."""
     return max(1, min(BATCH_ROWS, BLOCK_BYTES // (8 * max(columns, 1))))
 
 
 def cut(batch: Any, columns: int) -> Iterator[Any]:
-    """Yield a batch that an input hands out in pieces of the wanted size, without a copy."""
+    """Yield an input's batch in pieces of the wanted size, without a copy."""
     step = batch_rows(columns)
     for start in range(0, batch.num_rows, step):
         yield batch.slice(start, step)
 
 
 class TypedColumns(Columns):
-    """Columns whose types are known beforehand: what Parquet, Arrow IPC and frames have in common.
+    """Columns whose types are known in advance: what Parquet, Arrow IPC and frames have in common.
 
-    As a number, true and false count as 1 and 0, and a decimal is the double nearest to it; an integer that no double
-    holds is an error, and so is text, unless :attr:`written` says how to read it. As text, a number is an integer's
-    digits or the shortest form that reads back as the same number, and true and false are these words; NaN is a
-    missing cell; a date or time is as in ISO 8601 but for a blank in the place of T, in UTC with a Z if it has a zone.
-    Dictionaries count as what they hold. The index of a pandas frame is no column.
+    Read as numbers, true and false are 1 and 0, and a decimal is the nearest double. An integer that no double holds is
+    an error; so is text, unless :attr:`written` says how to read it. Read as text, an integer is its digits, another
+    number is the shortest form that reads back as the same number, true and false are these words, and NaN is a missing
+    cell. A date or time is in ISO 8601 with a blank in place of the T, and in UTC with a Z if it has a zone. A
+    dictionary column counts as the values it holds. The index of a pandas frame is not a column.
 
     Parameters
     ----------
     facts : Facts
     schema : pyarrow.Schema
-        Of the input as it is.
+        The input's own schema.
     """
 
     def __init__(self, facts: Facts, schema: Any) -> None:
@@ -85,7 +85,7 @@ class TypedColumns(Columns):
 
     @abstractmethod
     def typed(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
-        """Yield record batches that hold at least the columns of ``kinds``, with the types that the input has."""
+        """Yield record batches that hold at least the columns of ``kinds``, with the input's own types."""
 
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
         pa = arrow("typed columns")
@@ -121,7 +121,7 @@ class TypedColumns(Columns):
         if _is_text(kind):
             return self._written_number(column.cast(pa.string()), name, row)
         if types.is_decimal(kind):
-            # by its digits: correctly rounded, as the same number in a text file is
+            # from its digits: correctly rounded, as the same number in a text file is
             return column.cast(pa.string()).cast(double)
         try:
             return column.cast(double)
@@ -187,7 +187,7 @@ class TypedColumns(Columns):
     def sample(self, rows: int) -> Any:
         pa = arrow("typed columns")
         batches, held = [], 0
-        # Columns of any type: they are shown, not converted.
+        # Columns of any type: they are displayed, not converted.
         for batch in self.typed(dict.fromkeys(self.names, "number"), rows, lambda _: None):
             batches.append(batch.select(list(self.names)))
             held += batch.num_rows
@@ -198,7 +198,7 @@ class TypedColumns(Columns):
         return pa.Table.from_batches(batches).slice(0, rows)
 
     def damaged(self, err: BaseException, row: int) -> StreamError:
-        """Return the error for what the library says of the input at a row."""
+        """Return the error for what the library reports about the input at a row."""
         return StreamError(
             f"{self.name}, from row {row}: cannot be read, the data are damaged: {plainly(err)}", row=row
         )
@@ -243,7 +243,7 @@ def written_out(values: Any) -> Any:
         return values.cast(pa.string())
     import pyarrow.compute as pc
 
-    # in UTC: Arrow needs a database of zones for any other
+    # in UTC: for any other zone Arrow needs a database of zones
     return pc.binary_join_element_wise(values.cast(pa.timestamp(values.type.unit)).cast(pa.string()), "Z", "")
 
 

@@ -35,10 +35,9 @@ FloatArray = npt.NDArray[np.float64]
 Rows = Any
 Progress = Callable[[float], None]
 
-# Dense blocks stay below this many bytes whatever the number of columns, so that
-# a wide file read with the default block_rows is as flat in memory as a narrow one.
-# Beyond 32 MiB the C library of Linux takes each block from the kernel anew, which clears it: that is a third of the
-# time in which rows of 120 features are read and encoded.
+# Dense blocks stay below this many bytes whatever the number of columns, so that a wide file read with the default
+# block_rows needs no more memory than a narrow one. Beyond 32 MiB the C library of Linux gets each block from the
+# kernel anew, which clears it: a third of the time that reading and encoding rows of 120 features takes.
 BLOCK_BYTES = 30 << 20
 
 
@@ -52,12 +51,12 @@ def arrow(what: str) -> Any:
 
 
 def plainly(err: BaseException) -> str:
-    """Return the first line of a library's message, short enough for one of ours."""
+    """Return the first line of a library's message, short enough to quote in ours."""
     return (str(err).strip().splitlines() or [type(err).__name__])[0][:200]
 
 
 class Targets(Protocol):
-    """What makes numbers of the targets that a reader finds: labels to indices, or numbers as they are."""
+    """Makes numbers of the targets that a reader finds: labels become indices, numbers stay as they are."""
 
     def encode(self, values: npt.NDArray[Any], first_row: int, where: str) -> FloatArray:
         """Return the targets as float64, shape (n,); ``where`` names stream and column in messages."""
@@ -70,9 +69,9 @@ class Piece(NamedTuple):
     """Some consecutive rows as a source yields them.
 
     ``users`` (whose row it is) and ``keys`` (which label belongs to it) are dictionary-coded pyarrow arrays where a
-    schema asks for them, ``bare`` marks rows of which no feature is known (they only bring a label); a target that is
-    still to come is NaN in ``y``. What wraps a source takes them off; a :class:`Stream` sees rows alone, and ``seen``
-    of rows that a cap has passed on for a run that is kept: for each one of :data:`SEEN`.
+    schema asks for them. ``bare`` marks rows without any known feature, which only bring a label. A target that is
+    still to come is NaN in ``y``. ``seen`` belongs to rows that a cap has passed on for a run that is kept: one of
+    :data:`SEEN` for each. Wrappers of a source remove these fields; a :class:`Stream` sees rows alone.
     """
 
     X: Rows
@@ -83,17 +82,17 @@ class Piece(NamedTuple):
     seen: npt.NDArray[np.void] | None = None
 
 
-# Whose row it is, by a keyed hash (zeros: a null row), and its number in the input, from 1.
+# Whose row it is, by a keyed hash (zeros for a null row), and its number in the input, from 1.
 SEEN = np.dtype([("user", "<u8", (2,)), ("row", "<i8")])
 
-# No rows: the input has nothing more for now, and rows that wait for their block to fill are handed out. Sources that
-# wrap a source hand it on as it is.
+# No rows: the input has nothing more for now, so rows that wait for their block to fill are handed out. Sources that
+# wrap a source pass this on unchanged.
 PAUSE = Piece(np.empty((0, 0)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of an input before its rows are read, and what is promised of them.
+    """What is known about an input before its rows are read, and what is promised about them.
 
     Attributes
     ----------
@@ -103,28 +102,28 @@ class Facts:
         Where it is known without reading the rows.
     repeatable : bool
         Whether it can be read more than once.
-    sized : bool
+    Whether it can be told how much of it has been read.
         Whether it can be known how much of it has been read.
-    merge : bool
+    Whether small pieces may be joined into full blocks (files) or must be passed on at once (live generators).
         Whether small pieces may be joined into full blocks (files), or must be passed on at once (live generators).
-    ahead : bool
+    Whether a thread may run ahead of the consumer (not where that would run the caller's code).
         Whether a thread may run it ahead of the consumer (not where that runs the caller's code).
-    inferred : tuple of str
-        What was inferred from the contents, on which every row depends ("columns" stands for their names and order):
+    What was inferred from the contents, on which every row depends ("columns" stands for their names and order). Empty
+    where arguments, a schema or a typed format state everything.
         nothing where arguments, a schema or a typed format state it all.
-    conditions : tuple of str
+    What a guarantee assumes, one sentence each.
         What a guarantee takes for granted, one sentence each.
     rows_per_user : int or None
-        How many rows of one user are handed out at most.
+        The most rows of one user that are handed out.
     user_separation : int
-        Any two of these are so many rows apart or more, as they are handed out.
+        Any two rows of one user are at least this many rows apart, as handed out.
     users_fixed : bool
-        Whether neighbouring streams have the same users: what becomes of a row may depend on rows of others. Else
-        all rows of one user may be those of another who has no others.
+        Whether neighbouring streams have the same users, so that what becomes of a row may depend on rows of other
+        users. Otherwise all rows of one user may become those of a user who has no others.
     user : str or None
-        Name of the column that says whose row it is, by which that cap counts.
+        Name of the column that says whose row it is, which that cap counts by.
     beside : str or None
-        Account of the run that the rows before these were for, which these cost nothing beside.
+        Account of the run that learnt the rows before these; beside it, these rows cost nothing.
     first_row : int
         Number of the first row in the whole stream.
     """
@@ -152,7 +151,7 @@ class Reader(ABC):
 
     @property
     def name(self) -> str:
-        """How messages call the input."""
+        """What messages call the input."""
         return self.facts.name
 
     @abstractmethod
@@ -164,7 +163,7 @@ class Source(Reader):
     """A kind of input that yields checked pieces of any number of rows, in order.
 
     Sources that wrap a source say in ``counts`` how many rows the latest iteration has dropped so far. ``cells`` and
-    ``cell_rows`` are as in :class:`Stream`, of the latest iteration that has ended.
+    ``cell_rows`` are as in :class:`Stream`, for the latest iteration that has ended.
     """
 
     n_features: int
@@ -176,7 +175,7 @@ class Source(Reader):
 
     @abstractmethod
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
-        """Yield (X, y) pieces; ``limit`` is the wanted number of rows of a block.
+        """Yield (X, y) pieces; ``limit`` is the number of rows wanted in a block.
 
         ``progress`` is called with the fraction of the input consumed.
         """
@@ -187,7 +186,7 @@ class Source(Reader):
 
 
 def told(inferred: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the condition on what was inferred from the contents: one row could change it, and with it every row."""
+    """Return the condition on what was inferred from the contents: one row could change it, and so change every row."""
     if not inferred:
         return ()
     *first, last = (f"the {what}" for what in inferred)

@@ -1,9 +1,9 @@
 """Inputs of named, typed columns.
 
-Readers are of two families. Readers of rows (arrays, libsvm) hand out (X, y) themselves. Readers of columns (CSV, JSON
-lines, Parquet, Arrow, frames) only know how to hand out the columns that are asked for, as numbers or as text; an
-encoder says which those are and makes rows of them. A new format of columns is one subclass of :class:`Columns`, and
-schemas work with it at once.
+There are two families of readers. Readers of rows (arrays, libsvm) hand out (X, y) themselves. Readers of columns (CSV,
+JSON lines, Parquet, Arrow, frames) only hand out the columns that are asked for, as numbers or as text; an encoder says
+which columns it needs and makes rows of them. A new format of columns is one subclass of :class:`Columns`, and schemas
+work with it at once.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class Columns(Reader):
     Attributes
     ----------
     format : str or None
-        Of a file.
+        Set for a file.
     names : tuple of str
-        All columns in order; "0", "1", ... where the input has no names of its own.
+        All columns in order; "0", "1", ... where the input has no names.
     first_row : int
         Number of its first row, for messages.
     named : bool
         Whether the input has names of its own.
     hints : mapping from name to str
-        What an encoder wants said in errors about a cell of a column.
+        What an encoder wants to be said in errors about a cell of a column.
     written : Written or None
-        How an encoder wants cells of text read that stand in columns of numbers; None: they are errors. A file that is
-        text itself (CSV) states that by its own options.
+        How an encoder wants text in columns of numbers to be read; None: text there is an error. A file that is itself
+        text (CSV) has its own options for that.
     """
 
     format: str | None = None
@@ -57,26 +57,28 @@ class Columns(Reader):
 
     @property
     def ahead(self) -> bool:
-        """Whether a thread may read batches while those before them are used: not where what is said of these changes.
+        """Whether a thread may read batches while earlier ones are used.
 
-        Neither of an input that may be silent for long, where nothing could end that thread.
+        It may not where the input answers questions about its latest batch, nor where it may be silent for long, as
+        nothing could end that thread.
         """
         return self.facts.ahead and self.facts.repeatable
 
     def check(self, kinds: Mapping[str, Kind]) -> None:
-        """Raise StreamError if a wanted column cannot be of the wanted kind, where that is known beforehand."""
+        """Raise StreamError if a wanted column cannot be of the wanted kind, where that is known in advance."""
 
     def only_text(self, name: str) -> bool:
-        """Return whether the cells of a column are surely text in the input itself.
+        """Return whether the input certainly holds the cells of a column as text.
 
-        Numbers among them are written as :attr:`written` says; those of cells that are numbers always have a point.
+        Numbers in such a column are written as :attr:`written` says; cells that are themselves numbers always have a
+        decimal point.
         """
         return False
 
     def floats(self, name: str) -> bool:
-        """Return whether the cells of a column are surely doubles or floats in the input itself.
+        """Return whether the input certainly holds the cells of a column as doubles or floats.
 
-        As numbers they cost nothing; their texts read back as the same numbers.
+        Reading them as numbers costs nothing, and their texts read back as the same numbers.
         """
         return False
 
@@ -84,24 +86,24 @@ class Columns(Reader):
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
         """Yield record batches with exactly the columns of ``kinds``, in that order.
 
-        "number" gives float64, "text" a dictionary of strings with int32 indices; null is a missing cell. "cells" gives
-        strings, such a dictionary, float64, date32 or timestamps, whichever costs least, for an encoder that looks at
-        each cell itself: a missing cell is null, NaN or one of the texts that stand for it.
-        A cell that is not of its kind raises StreamError with its 1-based row, column, what was found and what is
-        allowed, before its batch is handed out. ``limit`` is the wanted number of rows of a batch; ``progress`` is
-        called with the fraction of the input consumed. None in place of a batch says that the input pauses.
+        "number" gives float64; "text" gives a dictionary of strings with int32 indices; null is a missing cell. "cells"
+        gives strings, such a dictionary, float64, date32 or timestamps, whichever costs least, for an encoder that
+        looks at each cell itself: a missing cell is null, NaN or one of the texts that stand for it.\nA cell that is
+        not of its kind raises StreamError with its 1-based row, its column, what was found and what is allowed, before
+        its batch is handed out. ``limit`` is the number of rows wanted in a batch; ``progress`` is called with the
+        fraction of the input consumed. None in place of a batch says that the input pauses.
         """
 
     @abstractmethod
     def sample(self, rows: int) -> Any:
-        """Return up to ``rows`` first rows as a pyarrow.Table of the types that the input itself has or shows."""
+        """Return the first rows, at most ``rows``, as a pyarrow.Table of the types that the input has or shows."""
 
     def located(self, error: StreamError) -> StreamError:
-        """Return an error about a row of the latest batch in the words of the input: which of its files it is in."""
+        """Return an error about a row of the latest batch in the input's own terms: it names the file among several."""
         return error
 
     def column(self, name: str) -> str:
-        """Return how messages call a column."""
+        """Return what messages call a column."""
         return repr(name) if self.named else name
 
     def bad_cell(self, row: int, name: str, what: str) -> StreamError:
@@ -111,7 +113,7 @@ class Columns(Reader):
 
 
 class ColumnsAround(Columns):
-    """Columns that are read as others are, but for what a subclass changes."""
+    """Columns that read as another reader's do, except for what a subclass changes."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -120,7 +122,7 @@ class ColumnsAround(Columns):
 
     @property
     def hints(self) -> Mapping[str, str]:
-        """As of the columns."""
+        """The hints of the columns inside."""
         return self._columns.hints
 
     @hints.setter
@@ -129,7 +131,7 @@ class ColumnsAround(Columns):
 
     @property
     def written(self) -> Any:
-        """As of the columns."""
+        """How the columns inside read numbers in text."""
         return self._columns.written
 
     @written.setter
@@ -142,7 +144,7 @@ class ColumnsAround(Columns):
 
     @property
     def loose(self) -> bool:
-        """Whether reading may find a cell that is not allowed, whatever is asked for."""
+        """Whether reading may find a cell that is not allowed, whichever columns are asked for."""
         found: bool = getattr(self._columns, "loose", True)
         return found
 
@@ -172,7 +174,7 @@ class ColumnsAround(Columns):
 
 
 def blanked(column: Any, rows: npt.NDArray[np.bool_]) -> Any:
-    """Return a column, or targets, of which those of some rows are missing: all others as they are."""
+    """Return a column, or targets, with the values of some rows missing and all others unchanged."""
     pa = arrow("null rows")
     if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(blanked(column.indices, rows), column.dictionary)

@@ -1,4 +1,4 @@
-"""CSV: plain lines read by a kernel, all others by pyarrow; errors located by a second, slow look at the bad chunk."""
+"""CSV: a kernel reads plain lines, pyarrow all others; a second, slow look at a bad chunk locates the error."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from .written import Written
 
 __all__ = ["CsvColumns", "CsvOptions", "arrow_reader", "pyarrow_csv"]
 
-# Small parse blocks keep the transposition to rows in the cache and feed all threads.
+# Small parse blocks keep the transposition to rows in the cache and keep all threads busy.
 PARSE_BYTES = 1 << 20
-# So few bytes are parsed faster by one thread than they are shared among several.
+# One thread parses this many bytes faster than several that share them.
 ALONE_BYTES = 1 << 15
-# What counts as an empty cell: blanks only (written out, pyarrow compares whole cells).
+# What counts as an empty cell: only blanks (written out, because pyarrow compares whole cells).
 BLANKS = [" " * n for n in range(9)] + ["\t"]
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -52,8 +52,8 @@ def pyarrow_csv() -> tuple[Any, Any]:
 def arrow_reader(pyarrow: Any, text: bytes) -> Any:
     """Return a reader of a copy of the text that Arrow owns.
 
-    Arrow's threads may drop what they read a moment after the parser has returned. Memory of a Python object they
-    could not drop any more once the interpreter has begun to exit: that aborts the process.
+    Arrow's threads may release what they read a moment after the parser has returned. Once the interpreter has begun to
+    exit they can no longer release a Python object's memory: trying aborts the process.
     """
     buffer = pyarrow.allocate_buffer(len(text))
     memoryview(buffer).cast("B")[:] = text
@@ -71,7 +71,7 @@ class CsvColumns(Columns):
         The target as in :func:`privol.open_stream` and the declared labels: they only help to tell a header from a
         first row.
     optional : tuple of str
-        Which of ``options.names`` a file may lack.
+        The ones of ``options.names`` that a file may lack.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class CsvColumns(Columns):
         self._options = options
         self._optional = optional
         self._encoding = options.encoding
-        # Blanks around a marker do not matter. A few are written out here, more of them are found by the careful look.
+        # Blanks around a marker do not matter. A few are written out here; the careful look finds more of them.
         self._nulls = BLANKS + [f"{a}{m}{b}" for m in options.missing if m for a in ("", " ", "  ") for b in ("", " ")]
         self._written = Written(options.missing, options.decimal)
         first, second = self._head(target, labels)
@@ -110,7 +110,7 @@ class CsvColumns(Columns):
         """Look at the first lines: separator, header, names; note where the rows begin."""
         options, live = self._options, self._file.live
         needed = 1 if options.header is False or options.names is not None else 2
-        # Where a record ends depends on quoted line breaks, and these on what may precede a quote.
+        # Where a record ends depends on quoted line breaks, and those on what may precede a quote.
         rough = Dialect(options.sep or "".join(SEPARATORS), options.comment, options.newlines_in_values)
 
         def enough(text: bytes) -> bool:
@@ -118,11 +118,11 @@ class CsvColumns(Columns):
             whole = whole[: rough.end(whole)]
             wanted = TOLD_FROM if len(text) < PARSE_BYTES else 2
             n = sum(1 for _ in islice(rough.records(whole), wanted))
-            # As few lines as can be: on a live input the first rows wait for them.
+            # As few lines as possible: on a live input the first rows wait for them.
             return n == wanted or (n >= needed and separator_is_settled(whole, options, self._file.stem))
 
         text, everything = self._file.head(enough)
-        # how much of a live input is there already must not matter
+        # the result must not depend on how much of a live input has come
         looked_at = text[: max((stop for _, stop in islice(rough.records(text), 2)), default=0)] if live else text
         if text.startswith(_UTF16) or b"\0" in looked_at[: 1 << 16]:
             raise StreamError(
@@ -132,7 +132,7 @@ class CsvColumns(Columns):
         text = text[self._start :]
         whole = text[: rough.end(text)]
         if everything and len(list(islice(rough.records(whole), 2))) < 2:
-            # a last line without an end may still be being written, and tells nothing where there are others
+            # the last line, if it has no end, may still be being written: it counts only where there is no other
             whole = text
         by_name, told = told_separator(whole, options, self._file.stem)
         sep = options.sep or by_name or told or default_separator(options)
@@ -147,13 +147,13 @@ class CsvColumns(Columns):
         if len(cells) == 1 and told is not None and told != sep:
             raise StreamError(f"{self.name}: only one column is separated by {sep!r}{self._suggestion()}")
         header = options.header
-        # No header holds numbers, and a decimal comma may not have been stated.
+        # A header holds no numbers, and a decimal comma may not have been stated.
         decimals = options.decimal if sep == "," else ".,"
         if header is None:
             header = options.names is None and looks_like_header(
                 cells, None if second is None else self._decoded(second), target, labels, decimals
             )
-        # A target that is asked for by a name in the first line says that names stand there.
+        # A target asked for by a name in the first line shows that this line holds names.
         stated = isinstance(target, str) and target.strip() in (cell.strip() for cell in cells)
         told_header = options.header is None and options.names is None and not stated
         told_sep = options.sep is None and by_name is None
@@ -216,18 +216,18 @@ class CsvColumns(Columns):
             for batch, share in self._parse(text, kinds, row):
                 row += batch.num_rows
                 yield batch
-                del batch  # its memory is free while the next one is parsed
+                del batch  # frees its memory while the next one is parsed
                 progress(before + (fraction - before) * share)
             before = fraction
 
     def _texts(self, rows_done: Callable[[], int], kinds: Mapping[str, Kind]) -> Iterator[tuple[bytes, float]]:
-        """Yield chunks of whole records in UTF-8, without header and comments: a record at least, or b"" at a pause."""
+        """Yield UTF-8 chunks of whole records without header and comments, at least one record each; b"" at a pause."""
         skip = self._skip
         within = " (a quote that is not closed?)" if self._options.newlines_in_values else ""
         mark = self._start
 
         def end(text: bytes) -> int:
-            # a quote after the byte-order mark opens a cell as one after a line end does
+            # a quote after the byte-order mark opens a cell, as one after a line end does
             return self._dialect.end(b"\n" * mark + text[mark:] if mark else text)
 
         for chunk, fraction in self._file.chunks(rows_done, end, within):
@@ -240,7 +240,7 @@ class CsvColumns(Columns):
             if self._encoding != "utf-8":
                 text = self._reencoded(text, kinds, rows_done() + 1)
             text = self._dialect.uncommented(text)
-            # pyarrow refuses text without any row
+            # pyarrow refuses text without rows
             if text[:256].strip(b"\r\n") or text.strip(b"\r\n"):
                 yield text, fraction
 
@@ -280,7 +280,7 @@ class CsvColumns(Columns):
         return arrow.table({name: self._typed(table.column(name).combine_chunks()) for name in self.names})
 
     def _typed(self, cells: Any) -> Any:
-        """Return a column of strings as what it shows: int64, double or string, of nulls if all cells are missing."""
+        """Return a column of strings as the type it shows: int64, double, string, or null if all cells are missing."""
         arrow = self._pyarrow
         trimmed = self._written.present(cells)
         if trimmed.null_count == len(trimmed):
@@ -295,7 +295,7 @@ class CsvColumns(Columns):
             return self._compute.if_else(trimmed.is_valid(), cells, None)
 
     def _parse(self, text: bytes, kinds: Mapping[str, Kind], first_row: int) -> Iterator[tuple[Any, float]]:
-        """Yield the rows of a text as batches, with the share of it that they end; raise for the first bad one."""
+        """Yield the rows of a text as batches, each with the share of the text read; raise for the first bad row."""
         texts = [(j, name) for j, (name, kind) in enumerate(kinds.items()) if kind == "text"]
         row, start = first_row, 0
         for batch, start in self._plain.batches(text, kinds):
@@ -305,13 +305,13 @@ class CsvColumns(Columns):
             yield batch, start / len(text)
             del batch
         rest = text[start:] if start else text
-        # pyarrow refuses text without any row
+        # pyarrow refuses text without rows
         if not rest.strip(b"\r\n"):
             return
         table = self._parsed(rest, kinds, row)
         done, n = 0, table.num_rows
         batches = deque(table.to_batches())
-        del table  # a batch that is used up is free while the next text is parsed
+        del table  # frees a batch that is used up while the next text is parsed
         while batches:
             done += batches[0].num_rows
             if batches[0].num_rows:
@@ -320,7 +320,7 @@ class CsvColumns(Columns):
                 del batches[0]
 
     def _parsed(self, text: bytes, kinds: Mapping[str, Kind], first_row: int) -> Any:
-        """Return the rows of a text of any kind as a table, or raise that error."""
+        """Return the rows of any text as a table, or raise the error for its first bad row."""
         arrow = self._pyarrow
         types = {"number": arrow.float64(), "text": arrow.dictionary(arrow.int32(), arrow.string())}
         types["cells"] = arrow.string()
@@ -335,7 +335,7 @@ class CsvColumns(Columns):
                 decimal_point=self._options.decimal,
             )
         except arrow.ArrowInvalid:
-            # A line longer than a parser's block and blanks around a marker are no faults.
+            # A line longer than a parser's block and blanks around a marker are not faults.
             table = self._strings(text, kinds, first_row)
             try:
                 columns = {
@@ -351,9 +351,9 @@ class CsvColumns(Columns):
         return table
 
     def _read(self, text: bytes, types: Mapping[str, Any], *, whole: bool = False, **convert: Any) -> Any:
-        # Only in one block are lines of any length read, and only without threads does a message count rows.
+        # pyarrow reads lines of any length only in one block, and counts rows in its messages only without threads.
         if text.startswith(_BOM):
-            # that of the file is not here any more: this one is a character of a cell, which pyarrow would drop
+            # the file's own mark is gone by now: this one is a character of a cell, which pyarrow would drop
             text = b"\n" + text
         # pyarrow drops the LF of a quoted CR LF that lies across two blocks.
         one = whole or self._options.newlines_in_values
@@ -369,7 +369,7 @@ class CsvColumns(Columns):
         )
 
     def _strings(self, text: bytes, kinds: Mapping[str, Kind], first_row: int) -> Any:
-        """Return the wanted columns as strings: what fails here is no matter of numbers or markers."""
+        """Return the wanted columns as strings: what fails here has nothing to do with numbers or markers."""
         arrow = self._pyarrow
         try:
             return self._read(text, dict.fromkeys(kinds, arrow.string()), whole=True, strings_can_be_null=False)
@@ -377,7 +377,7 @@ class CsvColumns(Columns):
             raise self._located(text, kinds, first_row, str(err)) from None
 
     def _without_missing(self, column: Any) -> Any:
-        """Return a column of text, dictionary-coded, null where a cell counts as missing."""
+        """Return a column of text as a dictionary, null where a cell counts as missing."""
         if not self._pyarrow.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         return self._pyarrow.chunked_array([self._nulled(chunk) for chunk in column.chunks], type=column.type)
@@ -415,7 +415,8 @@ class CsvColumns(Columns):
                     return self.bad_cell(row, name, self._not_text(raw))
                 if kinds.get(name) == "number" and not self._is_number(cell):
                     return self.bad_cell(row, name, self._written.refusal(cell))
-        # Ours is the more lenient parser here: what is left is told by pyarrow alone, whose words may quote whole rows.
+        # Our parser is the more lenient one here: only pyarrow reports what is left, and its words may quote whole
+        # rows.
         number = re.search(r"Row #(\d+)", message)
         told = first_row + int(number.group(1)) - 1 if number else None
         where = f"row {told}" if told else f"after row {first_row - 1}"
@@ -435,9 +436,9 @@ class CsvColumns(Columns):
         return True
 
     def _not_text(self, raw: bytes) -> str:
-        """Say that a cell is not text in the declared encoding, and which one its bytes may be in."""
+        """Return the message that a cell is not text in the declared encoding; it names one that may fit."""
         what = f"found {shown(raw.decode(self._encoding, 'replace'))}, allowed is text in {self._encoding.upper()}"
-        # latin-1 has control characters where cp1252 has the euro, letters and quotes, and agrees with it elsewhere
+        # latin-1 has control characters where cp1252 has the euro, letters and quotes; elsewhere they agree
         fits = "cp1252"
         try:
             raw.decode(fits)

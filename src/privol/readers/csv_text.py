@@ -29,14 +29,14 @@ __all__ = [
 ]
 
 SEPARATORS = ("\t", ";", "|", ",")
-# Lines from which the separator is inferred.
+# How many lines the separator is inferred from.
 TOLD_FROM = 20
 _UTF8 = ("utf-8", "utf-8-sig", "ascii")
 
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """How the text of a CSV file is to be understood.
+    """How to read the text of a CSV file.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class CsvOptions:
         The ASCII character between cells; None: inferred from the name (``.tsv``) or the first lines, among comma,
         semicolon, tab and ``|``.
     comment : str or None
-        Lines that start with this are no data.
+        Lines that start with this are not data.
     missing : tuple of str
         Cells, besides empty ones, that count as missing; blanks around them do not matter.
     encoding : str
@@ -56,7 +56,7 @@ class CsvOptions:
     decimal : str
         "." or ",".
     newlines_in_values : bool
-        Whether a quoted cell may hold line breaks. Reading is slower then.
+        Whether a quoted cell may hold line breaks. This makes reading slower.
     """
 
     header: bool | None = None
@@ -103,7 +103,7 @@ def _texts(name: str, given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _encoding(name: str) -> str:
-    """Return the codec's own name, or refuse one whose line ends and separators may be parts of other characters."""
+    """Return the codec's own name, or refuse one in which separators or line ends may be parts of other characters."""
     try:
         found = codecs.lookup(name).name
         if found in _UTF8:
@@ -123,13 +123,13 @@ def _encoding(name: str) -> str:
 class Dialect:
     """Where the records and cells of a CSV text end, as pyarrow's parser sees it.
 
-    A cell is quoted if its first character is a quote; a quote elsewhere is a character like others. What follows
-    the closing quote belongs to the cell. Empty lines are no records.
+    A cell is quoted if its first character is a quote; elsewhere a quote is an ordinary character. What follows the
+    closing quote belongs to the cell. Empty lines are not records.
 
     Parameters
     ----------
     seps : str
-        What separates cells. Several may be given where only records are asked for.
+        What separates cells. There may be several where only records are asked for.
     comment : str or None
     newlines : bool
         Whether a quoted cell may hold line breaks.
@@ -139,19 +139,20 @@ class Dialect:
         self._sep = seps.encode()
         self._newlines = newlines
         self._comment = None if comment is None else comment.encode()
-        # A pattern that begins with its literal is found much faster than one that begins by looking back.
+        # A pattern that begins with a literal is found much faster than one that begins with a look-behind.
         self._opens = rb'"(?<![^%s\r\n]")' % re.escape(self._sep)
         inside = rb'[^"]' if newlines else rb'[^"\r\n]'
         self._inside = rb'%s*(?:""%s*)*' % (inside, inside)
         self._open = re.compile(self._opens)
-        # The closing quote is followed by no other: without that, an open cell could end at the first of two.
+        # No other quote follows the closing quote: without this condition an open cell could end at the first of two
+        # quotes.
         self._quoted = re.compile(self._opens + self._inside + rb'"(?!")')
 
     @cached_property
     def _comments(self) -> re.Pattern[bytes]:
         start = re.escape(self._comment or b"")
         line = rb"%s(?<![^\r\n]%s)[^\r\n]*(?:\r\n|[\r\n]|\Z)" % (start, start)
-        # In a quoted cell a line may look like a comment and is none.
+        # In a quoted cell a line may look like a comment without being one.
         return re.compile(line + (b"|(" + self._opens + self._inside + rb'(?:"(?!")|\Z))' if self._newlines else b""))
 
     @cached_property
@@ -171,13 +172,13 @@ class Dialect:
         return self._comments.sub(rb"\1" if self._newlines else b"", text)
 
     def end(self, text: bytes) -> int:
-        """Return where the last whole record of a text ends that begins with a record."""
+        """Return where the last whole record of a text ends; the text begins with a record."""
         if not self._newlines or b'"' not in text:
-            # Lines may end in a bare CR; one at the very end may be half of CR LF.
+            # Lines may end in a bare CR; a CR at the very end may be half of a CR LF.
             return line_end(text) or text.rfind(b"\r", 0, max(len(text) - 1, 0)) + 1
         found = 0
         for token in self._tokens.finditer(text):
-            # a CR at the very end may be half of CR LF
+            # a CR at the very end may be half of a CR LF
             if token.group(2) and (token.end() < len(text) or token.group(2) != b"\r"):
                 found = token.end()
         return found
@@ -195,7 +196,7 @@ class Dialect:
         return filled_lines(text)
 
     def records(self, text: bytes) -> Iterator[tuple[bytes, int]]:
-        """Yield the records of a text without comments and empty lines, and where each ends with its line end."""
+        """Yield the records of a text without comments and empty lines, each with its end (after its line end)."""
         if self._newlines:
             comment = False
             begin = 0
@@ -242,10 +243,10 @@ def present(names: tuple[str, ...], optional: tuple[str, ...], n: int) -> tuple[
 
 
 def told_separator(text: bytes, options: CsvOptions, name: str) -> tuple[str | None, str | None]:
-    """Return what separates the columns by the name of the file, and by its first whole lines; None if untold.
+    """Return the separators that the name of the file and its first whole lines tell, each None if it tells none.
 
-    It is the character that cuts all of the first lines into the same number of cells, more than one; of several such
-    the one with the greatest share of cells that are numbers, then the one with most cells.
+    A separator cuts all of the first lines into the same number of cells, more than one. Of several such characters it
+    is the one that gives the greatest share of numbers, then the one that gives most cells.
     """
     best: tuple[float, int] = (-1.0, 0)
     told = None
@@ -264,12 +265,12 @@ def _named_separator(name: str) -> str | None:
 
 
 def default_separator(options: CsvOptions) -> str:
-    """Return what separates the columns where nothing tells it."""
+    """Return the separator to use where nothing tells it."""
     return "," if options.decimal != "," else ";"
 
 
 def _even(text: bytes, options: CsvOptions) -> Iterator[tuple[str, list[list[bytes]]]]:
-    """Yield the characters that cut all of the first lines into the same number of cells, with the cells."""
+    """Yield each character that cuts all of the first lines into the same number of cells, with the cells."""
     for sep in SEPARATORS:
         if sep == options.decimal:
             continue
@@ -281,15 +282,15 @@ def _even(text: bytes, options: CsvOptions) -> Iterator[tuple[str, list[list[byt
 
 
 def separator_is_settled(text: bytes, options: CsvOptions, name: str) -> bool:
-    """Whether more lines than these cannot change what separates the columns, nor whether it does."""
+    """Whether more lines cannot change the separator, nor whether there is one."""
     stated = options.sep or _named_separator(name)
     if stated is None and options.newlines_in_values and b'"' in text:
-        return False  # where the lines end depends on what separates the cells
+        return False  # where lines end depends on the separator
     if stated is not None:
         dialect = Dialect(stated, options.comment, options.newlines_in_values)
         if any(len(dialect.cells(record)[0]) > 1 for record, _ in islice(dialect.records(text), 1)):
             return True
-    # A character that does not cut the first lines evenly does not cut more of them evenly.
+    # A character that does not cut the first lines evenly does not cut more lines evenly.
     return {sep for sep, _ in _even(text, options)} <= {stated or default_separator(options)}
 
 
@@ -298,10 +299,9 @@ def looks_like_header(
 ) -> bool:
     """Whether the first line names the columns.
 
-    It does if the target is asked for by a name that stands there; if no feature
-    cell is a number (a file of numbers cannot begin so); or if only the target's
-    cell is text while the second line has a number there. Else it is the first row.
-    ``decimals`` are the characters that may stand before the decimals of a number.
+    It does if the target is asked for by a name that stands there, if no feature cell is a number (a file of numbers
+    cannot begin so), or if only the target's cell is text while the second line has a number there. Otherwise it is the
+    first row. ``decimals`` are the characters that may be the decimal mark of a number.
     """
 
     def numeric(cell: str) -> bool:

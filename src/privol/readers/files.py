@@ -22,15 +22,15 @@ from .places import LocalFile, Place
 
 __all__ = ["LINE_BYTES", "LineFile", "line_end", "shown"]
 
-# Read at once. Large enough for the parser's own threads to have work, small
-# enough that a chunk and its parsed columns stay far below a typical memory.
+# Bytes read at once: enough to keep the parser's threads busy, few enough that a chunk and its parsed columns need far
+# less than a typical machine's memory.
 CHUNK_BYTES = 8 << 20
 _FIRST_BYTES = 1 << 20
 # A line longer than this is a file of another kind, or an attack on memory.
 LINE_BYTES = 64 << 20
-# What precedes a damage in a zst frame is lost from here on, so it is read in small bites.
+# What precedes the damage in a zst frame is lost from here on, so such a file is read in small pieces.
 _ZST_BYTES = 1 << 18
-# An unfinished record that is longer than this is looked through again only when it has grown by a quarter.
+# An unfinished record longer than this is searched again only when it has grown by a quarter.
 _LOOKED_THROUGH = 1 << 16
 
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
@@ -42,12 +42,12 @@ class _Reader(Protocol):
 
 
 def shown(cell: str) -> str:
-    """Return what a message quotes of a cell: never more than its first 40 characters."""
+    """Return what a message quotes of a cell: at most its first 40 characters."""
     return repr(cell) if len(cell) <= 40 else repr(cell[:40]) + "..."
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the names that a message says are allowed: the first twenty."""
+    """Return the allowed names as a message lists them: the first twenty."""
     return ", ".join(names[:20]) + (f" and {len(names) - 20:,} more" if len(names) > 20 else "")
 
 
@@ -69,7 +69,7 @@ def _codec(start: bytes) -> str | None:
 
 
 class _Bytes(io.RawIOBase):
-    """What precedes a limit in a raw file, after bytes that have been taken from it already."""
+    """The part of a raw file up to a limit, after bytes that were read earlier."""
 
     def __init__(self, raw: BinaryIO, limit: int | None, start: bytes = b"") -> None:
         self._raw = cast(_Reader, raw)
@@ -119,25 +119,25 @@ class _Zst:
 
 
 class _End:
-    """Whether a pass over a file has come to its end, and by which failure."""
+    """Whether a pass over a file has reached its end, and which failure ended it."""
 
     reached = False
     failure: BaseException | None = None
 
 
 class LineFile:
-    """A text file, standard input or a file object, plain or compressed (recognised by its first bytes, not its name).
+    """A text file, standard input or a file object, plain or compressed (told by its first bytes, not its name).
 
-    The text is that of the moment of opening. What is appended to a plain file later is not read; a last line without
-    an end that turns out to have been written only in part by then is left out, in every pass. A file that has
-    shrunk, was replaced or overwritten, or is compressed and has changed at all, is an error.
+    The text is that of the moment of opening. What is appended to a plain file later is not read; if the last line had
+    no end at opening and turns out to have been incomplete, every pass leaves it out. A file that has shrunk, was
+    replaced or overwritten, or is compressed and has changed in any way is an error.
 
-    What is no regular file is live: see :meth:`chunks`.
+    Anything that is not a regular file is live: see :meth:`chunks`.
 
     Parameters
     ----------
     source : path, Place or binary file object
-        "-" is standard input, which can be read once, as a file object is.
+        "-" is standard input. It can be read only once, as a file object can.
 
     Attributes
     ----------
@@ -146,18 +146,18 @@ class LineFile:
     stem : str
         The name without the suffix of the compression.
     live : bool
-        Whether it is no regular file, so that it may pause.
+        Whether it is not a regular file, so that it may pause.
     """
 
     def __init__(self, source: str | os.PathLike[str] | Place | BinaryIO) -> None:
         if isinstance(source, (str, os.PathLike)) and os.fspath(source) != "-":
             source = LocalFile(Path(source))
         self.live = False
-        # Of what is read once: what has been read of it, whether that is all, and whether it was handed out.
+        # For an input that is read once: what has been read of it, whether that is all, and whether it was handed out.
         self._held = b""
         self._end = _End()
         self._taken = False
-        # Bytes of an unfinished last line, once that is known.
+        # How many bytes the unfinished last line has, once that is known.
         self._unfinished: int | None = None
         if not isinstance(source, Place):
             self._input = Input(None if isinstance(source, (str, os.PathLike)) else source)
@@ -174,7 +174,7 @@ class LineFile:
                 self._held = start
             else:
                 self._end.reached = False  # that of the text is the decompressor's
-                # closed by the end of the process: it is not ours
+                # the end of the process closes it: it is not ours
                 self._text = self._unpacked(ExitStack(), _Bytes(cast(Any, self._input), None, start))
             return
         self._place = source
@@ -194,7 +194,7 @@ class LineFile:
 
     @property
     def name(self) -> str:
-        """How messages call the file: without its folder."""
+        """What messages call the file: its name without the folder."""
         return self.facts.name
 
     @property
@@ -208,9 +208,9 @@ class LineFile:
         return self._size
 
     def seekable(self, what: str, packed: str) -> Place:
-        """Return where a file is whose bytes can be read from any place, or raise StreamError that says what it is.
+        """Return the place of a file whose bytes can be read from any position; otherwise raise StreamError.
 
-        ``packed`` is what it is if it is compressed.
+        ``what`` names the file's format in the message, ``packed`` names it for a compressed file.
         """
         if not self.facts.repeatable:
             raise StreamError(
@@ -222,7 +222,7 @@ class LineFile:
         return self._place
 
     def _first_bytes(self) -> bytes:
-        """Return enough bytes to recognise a compression: no such mark has a line end."""
+        """Return enough bytes to recognise a compression: none of its marks contains a line end."""
         start = b""
         while len(start) < 8 and b"\n" not in start and not self._end.reached:
             try:
@@ -254,7 +254,7 @@ class LineFile:
         return raw, limited, self._unpacked(stack, limited)
 
     def _same(self, raw: BinaryIO, row: int | None) -> None:
-        """Raise StreamError unless an open file is what it was; a plain one may have grown."""
+        """Raise StreamError unless an open file is the one that was opened first; a plain one may have grown."""
         now, then = self._place.state_of(raw), self._state
         what = None
         if now.identity != then.identity:
@@ -276,10 +276,10 @@ class LineFile:
         return StreamError(text, row=row)
 
     def head(self, enough: Callable[[bytes], bool]) -> tuple[bytes, bool]:
-        """Return the first bytes, until ``enough`` of them are there, and whether they are all.
+        """Return the first bytes, until ``enough`` accepts them, and whether they are the whole file.
 
-        There may be fewer where the file is damaged (:meth:`chunks` tells in which row) or holds more than
-        ``LINE_BYTES`` of them.
+        There may be fewer where the file is damaged (:meth:`chunks` says in which row) or where ``LINE_BYTES`` are
+        reached.
         """
         if self.facts.repeatable:
             with ExitStack() as stack:
@@ -309,19 +309,18 @@ class LineFile:
     ) -> Iterator[tuple[bytes, float]]:
         """Yield chunks of whole lines and the fraction of the file's bytes consumed.
 
-        The last line may lack its line end. ``rows_done`` tells how many data rows
-        the consumer has taken from the chunks so far; damage is reported at the
-        next row, after everything that could be recovered has been yielded. ``end``
-        tells where the last whole line of a text ends that begins with a whole line,
-        ``within`` adds to the message about a line without an end.
+        The last line may lack its line end. ``rows_done`` tells how many data rows the consumer has taken from the
+        chunks so far; damage is reported at the next row, after everything that could be recovered has been yielded.
+        ``end`` returns where the last whole line of a text ends, given a text that begins with a whole line. ``within``
+        is added to the message about a line without an end.
 
-        A chunk is 1 MiB at first, then twice as long as the one before, up to 8 MiB. A live input hands out the whole
+        A chunk has 1 MiB at first, then twice the size of the one before, up to 8 MiB. A live input hands out the whole
         lines that have come when nothing more has come for ``PAUSE`` seconds, at the latest after ``PORTION`` seconds.
-        An empty text follows: whatever waits for more rows is to be handed on now. Where it can be known that nothing
-        has come, the empty text comes again every ``BEAT`` seconds, so that the consumer can end the waiting.
-        Compressed lines come when the decompressor gives them, which may be no earlier than the next ones; where a pipe
-        cannot be asked whether it has more (Windows, objects that are no files of the operating system), each read is
-        handed out by itself.
+        An empty text follows: whatever waits for more rows must be passed on now. Where it can be known that nothing
+        has come, the empty text comes again every ``BEAT`` seconds, so that the consumer can stop waiting. Lines of a
+        compressed input come when the decompressor yields them, possibly together with later lines. Where a pipe cannot
+        be asked whether it has more (Windows, objects that are no files of the operating system), the result of each
+        read is handed out by itself.
         """
 
         def long() -> StreamError:
@@ -356,14 +355,14 @@ class LineFile:
     def _pieces(
         reader: _Reader, tail: bytes, state: _End, end: Callable[[bytes], int], long: Callable[[], StreamError]
     ) -> Iterator[bytes]:
-        """Yield whole lines; ``state`` is brought up to date before the last of them."""
-        # The first chunks are small: whoever wants only the first rows need not wait for more of them to be parsed.
+        """Yield whole lines; ``state`` is updated before the last of them."""
+        # The first chunks are small, so that a reader of only the first rows need not wait for more to be parsed.
         size = min(_FIRST_BYTES, CHUNK_BYTES)
         while True:
             pieces, held = [tail], 0
             while held < size and not state.reached:
                 try:
-                    # read1, not read: it hands out all that precedes the damage.
+                    # read1, not read: it hands out everything that precedes the damage.
                     piece = reader.read1(size)
                 except _DAMAGED as err:
                     state.reached, state.failure = True, err
@@ -385,12 +384,13 @@ class LineFile:
     def _live_pieces(
         self, reader: _Reader, tail: bytes, state: _End, end: Callable[[bytes], int], long: Callable[[], StreamError]
     ) -> Iterator[bytes]:
-        """Yield as :meth:`_pieces` does, but lines that have come and empty texts where the input pauses."""
+        """Yield lines as :meth:`_pieces` does, but as they come, with empty texts where the input pauses."""
         pipe = self._input
-        # A decompressor may hold text when its input has nothing: it has to be asked.
+        # A decompressor may hold text when its input has nothing, so it must be asked.
         beats = pipe.known and reader is pipe
         held = bytearray(tail)
-        # Whether a line may be complete, in how many bytes there was none, and whether all lines were handed on.
+        # Whether a line may be complete, how many bytes were searched without finding one, and whether all lines were
+        # passed on.
         fresh, without, flushed = True, 0, True
         while True:
             n, since = 0, time.monotonic()
@@ -417,7 +417,7 @@ class LineFile:
                     break
                 if not n:
                     since = time.monotonic()
-                # A CR at the very end may have been half of CR LF, and is a line end now.
+                # A CR at the very end may have been half of a CR LF; it is a line end now.
                 fresh = fresh or b"\n" in piece or b"\r" in piece or held.endswith(b"\r")
                 held += piece
                 n += len(piece)
@@ -436,7 +436,7 @@ class LineFile:
 
     def _finished(self, raw: BinaryIO, text: bytes, end: Callable[[bytes], int], rows_done: Callable[[], int]) -> bytes:
         """Return the text without a last line that was still being written when the file was opened."""
-        # A line without an end is whole if nothing follows, or if its end does.
+        # A line without an end is whole if nothing follows it, or if its line end does.
         whole = len(text)
         more = raw.read(1)
         if more:

@@ -1,4 +1,4 @@
-"""The formats of files: how each is called and recognised.
+"""The formats of files: what each is called and how it is recognised.
 
 A format is an entry in :data:`FORMATS` and an opener of the same name in :mod:`privol.readers.open`. Nothing but the
 standard library is imported here: the command line reads the names when it starts.
@@ -21,17 +21,17 @@ class Format:
     name : str
         As ``format=`` states it.
     title : str
-        In prose.
+        The name used in prose.
     look : str
-        What a file of it looks like, after "it looks like".
+        What completes "it looks like" in a message.
     suffixes : tuple of str
-        Of names of files, in lower case.
+        Suffixes of file names, in lower case.
     starts : tuple of bytes
-        First bytes, none for text.
+        The first bytes; none for text.
     columns : bool
-        Whether it has named columns, which a schema can be for; else rows of numbers.
+        Whether it has named columns, which a schema can describe; otherwise it holds rows of numbers.
     own_target : bool
-        Whether each row brings its target, so that ``target=`` has no meaning.
+        Whether each row brings its own target, so that ``target=`` has no meaning.
     options : tuple of str
         Arguments of :func:`privol.open_stream` that mean something for this format alone.
     """
@@ -62,7 +62,7 @@ _FORMATS = (
 #: All formats, by name.
 FORMATS = {format.name: format for format in _FORMATS}
 
-#: What a file is compressed by, by the suffix of its name.
+#: The compression of a file, by the suffix of its name.
 PACKED = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst", ".zstd": "zst"}
 
 
@@ -72,14 +72,14 @@ def by_start(start: bytes) -> Format | None:
 
 
 def by_name(file: str) -> Format | None:
-    """Return the format that a file's name tells, if it tells one."""
+    """Return the format that a file's name tells, if any."""
     suffixes = [suffix.lower() for suffix in Path(file).suffixes]
     last = next((suffix for suffix in reversed(suffixes) if suffix not in PACKED), None)
     return next((format for format in FORMATS.values() if last in format.suffixes), None)
 
 
 def by_look(text: bytes) -> Format:
-    """Return the format of a text by its first line with anything in it."""
+    """Return the format of a text, told by its first line that is not blank."""
     if text.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         return FORMATS["jsonl"]
     return FORMATS["libsvm" if _looks_like_libsvm(text) else "csv"]
@@ -91,7 +91,7 @@ def tokens(line: bytes) -> list[bytes]:
 
 
 def _looks_like_libsvm(text: bytes) -> bool:
-    """Whether the first line with anything in it is a label followed by index:value pairs."""
+    """Whether the first line that is not blank is a label followed by index:value pairs."""
     words: list[bytes] = next(filter(None, map(tokens, text.split(b"\n"))), [])
     pairs = [word.partition(b":") for word in words[1:]]
     indices = all(reads_as(int, index) or index == b"qid" for index, _, _ in pairs)
@@ -99,7 +99,7 @@ def _looks_like_libsvm(text: bytes) -> bool:
 
 
 def reads_as(kind: type[int] | type[float], text: bytes) -> bool:
-    """Whether a word is a number of a kind."""
+    """Whether a word reads as a number of the given kind."""
     try:
         kind(text)
     except ValueError:

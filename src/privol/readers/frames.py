@@ -34,7 +34,7 @@ __all__ = [
     "text_of_cell",
 ]
 
-# Dicts made to rows at once.
+# Dicts turned into rows at once.
 DICT_ROWS = 8192
 _DOUBLES = frozenset({float, type(None)})  # of cells that need no text
 _NAMED = 8  # keys that a message names
@@ -54,15 +54,15 @@ def _is_pandas(data: Any) -> bool:
 class FrameColumns(TypedColumns):
     """A frame, or a reader of one.
 
-    What has a length is a frame and can be read again; anything else is a reader and can be read once.
+    An object with a length is a frame and can be read again; any other is a reader and can be read once.
 
     Parameters
     ----------
     data : object with ``__arrow_c_stream__``, or pandas.DataFrame
     names : sequence of str, optional
-        What the columns are called, whatever the frame calls them.
+        Names for the columns, whatever the frame calls them.
     held : bool
-        The frame is asked for its rows once: another time it might have others, or another order.
+        Whether the frame is asked for its rows only once: another time it might return others, or another order.
     """
 
     def __init__(self, data: Any, names: Sequence[str] | None = None, *, held: bool = False) -> None:
@@ -91,7 +91,7 @@ class FrameColumns(TypedColumns):
 
     @property
     def loose(self) -> bool:
-        """Whether there are columns of objects, of which any cell may be one that is not allowed."""
+        """Whether there are columns of objects, in which any cell may be one that is not allowed."""
         return bool(self._cells)
 
     def _converted(self, column: Any, name: str, kind: Kind, row: int) -> Any:
@@ -129,7 +129,7 @@ class FrameColumns(TypedColumns):
 
 
 class ArrayColumns(FrameColumns):
-    """The columns of a 2-d array; of an array of objects each cell is read by itself.
+    """The columns of a 2-d array; each cell of an array of objects is read by itself.
 
     Parameters
     ----------
@@ -172,10 +172,10 @@ def _reader(pa: Any, data: Any, name: str) -> Any:
 
 
 def _from_pandas(pa: Any, frame: Any, name: str) -> tuple[Any, dict[str, list[Any]]]:
-    """Return a frame as a table, once for all passes, and the cells of its columns of objects.
+    """Return a frame as a table, once for all passes, and the cells of its object columns.
 
-    These have no type: theirs would be inferred from all cells at once. They are nulls in the table, and each of their
-    cells is read by itself when it is asked for.
+    Object columns have no type, and one type would have to be inferred from all cells at once. They are nulls in the
+    table, and each of their cells is read by itself when it is asked for.
     """
     kept, cells = frame, {}
     for j, dtype in enumerate(frame.dtypes):
@@ -186,12 +186,12 @@ def _from_pandas(pa: Any, frame: Any, name: str) -> tuple[Any, dict[str, list[An
     try:
         return pa.Table.from_pandas(kept, preserve_index=False), cells
     except (pa.ArrowException, TypeError, ValueError) as err:
-        # pyarrow says which column it was, in a second message
+        # pyarrow names the column in a second message
         raise StreamError(f"{name}: {'; '.join(str(part) for part in err.args)[:300]}") from err
 
 
 class _Rows:
-    """An iterable whose first element has been looked at; a sequence can be read again."""
+    """An iterable whose first element has been looked at. A sequence can be read again."""
 
     def __init__(self, first: Any, rest: Iterator[Any], rows: Iterable[Any]) -> None:
         self.n_rows = len(rows) if isinstance(rows, Sequence) else None
@@ -217,15 +217,15 @@ def _not_allowed(name: str, row: int, what: str) -> StreamError:
 class HashedSource(Source):
     """Pairs (dict of features, target), the features hashed to columns by scikit-learn's FeatureHasher.
 
-    A text value makes the feature "key=value" with the value 1, a number the feature "key" with its value, each with
-    a sign that depends on the feature. None is a missing value, NaN.
+    A text value becomes the feature "key=value" with the value 1, a number the feature "key" with that value, each with
+    a sign that depends on the feature. None is a missing value and reads as NaN.
     """
 
     sparse = True
 
     def __init__(self, first: Any, rest: Iterator[Any], pairs: Iterable[Any], labels: Targets, n_features: int) -> None:
         self.n_features = n_features
-        from sklearn.feature_extraction import FeatureHasher  # brings most of SciPy, which no other rows need
+        from sklearn.feature_extraction import FeatureHasher  # loads most of SciPy, which no other rows need
 
         self._rows = _Rows(first, rest, pairs)
         self._labels = labels
@@ -277,10 +277,10 @@ class HashedSource(Source):
 
 
 def _unsorted(hasher: Any) -> dict[str, float]:
-    """Return a row whose features are not in the order of their places, if there are two places.
+    """Return a row whose features are not in the order of their places, if there are at least two places.
 
-    The hasher sorts either all rows of a call or, where all are in order, none; and where three features of a row share
-    a place, that may change in what order they are added up, and so their sum. With this row it always sorts them.
+    The hasher sorts all rows of a call, or none if all are in order already. Where three features of a row share a
+    place, sorting can change the order in which they are added, and so their sum. With this row it always sorts.
     """
     keys = [str(i) for i in range(64)]
     places = hasher.transform([{key: 1.0} for key in keys]).indices
@@ -295,7 +295,7 @@ class DictColumns(Columns):
     """Dicts whose keys are the columns, for a schema.
 
     The columns are the keys of the first row. A key that is missing, or whose value is None or blank, is a missing
-    cell; a key that the first row does not have is an error. As text, values read as in :class:`TypedColumns`.
+    cell; a key that the first row does not have is an error. Read as text, values are as in :class:`TypedColumns`.
     """
 
     def __init__(self, first: Mapping[Any, Any], rest: Iterator[Any], rows: Iterable[Any]) -> None:
@@ -326,7 +326,8 @@ class DictColumns(Columns):
 
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
         pa = self._arrow
-        # where the mark is no point a text may stand for a missing cell that no number of a column of them does
+        # where the decimal mark is not a point, a text may stand for a missing cell that is no number of a numeric
+        # column
         by_value = self.written is None or self.written.decimal == "."
         row = 1
         for rows in self._rows.chunks(min(limit, DICT_ROWS, batch_rows(len(kinds)))):
@@ -358,11 +359,11 @@ class DictColumns(Columns):
         return self._arrow.table(columns)
 
 
-# ---- cells that are Python's objects, each read by itself -------------------------------------------
+# ---- cells that are Python objects, each read by itself ---------------------------------------------
 
 
 def _present(cell: Any) -> Any:
-    """Return the cell, or None for pandas' marks of a missing value."""
+    """Return the cell, or None for the marks of a missing value in pandas."""
     return None if type(cell).__name__ in ("NAType", "NaTType") else cell
 
 
@@ -396,14 +397,14 @@ def _text(columns: Columns, cell: Any, name: str, row: int) -> str | None:
 
 
 def text_of_cell(cell: Any) -> str | None:
-    """Return what a cell of any type is as text; None where it is missing.
+    """Return the text of a cell of any type; None where it is missing.
 
     Raises
     ------
     TypeError
         If it is neither text nor a number, a date or a time.
     """
-    if type(cell) is float:  # first: asking what else it is takes longer than all the rest
+    if type(cell) is float:  # first, because asking what else it is takes longer than all the rest
         return None if math.isnan(cell) else repr(cell)
     if cell is None or isinstance(cell, str):
         return cell
@@ -422,7 +423,7 @@ def text_of_cell(cell: Any) -> str | None:
 
 
 def _time_text(cell: date | time) -> str | None:
-    """Return a date or time as typed columns have it; None for pandas' mark of a missing one."""
+    """Return a date or time as typed columns write it; None for the mark of a missing one in pandas."""
     if _present(cell) is None:
         return None
     if not isinstance(cell, datetime):
@@ -431,7 +432,7 @@ def _time_text(cell: date | time) -> str | None:
         return cell.isoformat(" ")
     try:
         return cell.astimezone(UTC).replace(tzinfo=None).isoformat(" ") + "Z"
-    except OverflowError:  # in UTC it is before the first year, or after the last
+    except OverflowError:  # in UTC it lies before the first year or after the last
         return cell.isoformat(" ")
 
 
@@ -445,7 +446,7 @@ def _strings(columns: Columns, texts: list[str | None], name: str, first_row: in
 
 
 def _shown_cells(columns: Columns, cells: list[Any], name: str) -> Any:
-    """Return the first cells of a column as an array of the type that they show."""
+    """Return the first cells of a column as an array of the type they show."""
     pa = arrow("columns of objects")
     try:
         return pa.array(cells)

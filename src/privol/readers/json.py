@@ -1,4 +1,4 @@
-"""JSON lines: chunks of objects parsed by pyarrow where they are plain, and by the json module wherever it matters."""
+"""JSON lines: pyarrow parses chunks of plain objects, and the json module parses all others."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .files import LineFile, shown
 
 __all__ = ["HEAD_LINES", "JsonColumns"]
 
-# The columns are the keys of so many first lines.
+# How many first lines the columns are taken from.
 HEAD_LINES = 1000
 _BOM = b"\xef\xbb\xbf"
-# pyarrow's parser takes several objects on a line, or one on several lines, for rows, and may crash on a bare null or
-# on deep nesting. So it sees flat objects only, each on a line of its own: nothing follows a "}" but the next line,
-# every line begins with "{", and no value is an object or an array. A string may look like a breach and be none: the
-# json module decides then.
+# pyarrow's parser accepts several objects on a line, or one object on several lines, as rows, and may crash on a bare
+# null or on deep nesting. So it is given only flat objects, each on a line of its own: only the next line follows a
+# "}", every line begins with "{", and no value is an object or an array. A string may look like a breach of these rules
+# without being one; then the json module decides.
 _NESTED = re.compile(rb":\s*[\[{]")
 _CLOSED = re.compile(rb"\}(?![ \t]*(?:\r?\n|\Z))")
 _OPENED = re.compile(rb"\n(?!\s*(?:\{|\Z))")
@@ -53,7 +53,7 @@ def _integer(digits: str) -> float:
     try:
         return int(digits)
     except ValueError:
-        # Python refuses to convert thousands of digits to an integer, not to a number that is infinite
+        # Python refuses to convert thousands of digits to an integer, but a number may still be infinite
         return float(digits)
 
 
@@ -71,7 +71,7 @@ def _decoded(line: str) -> Any:
 
 
 def _named(value: Any) -> str:
-    """Return what a message says of a value."""
+    """Return what a message calls a value."""
     if isinstance(value, str):
         return f"text, {shown(value)}"
     return "null" if value is None else _KINDS[type(value)]
@@ -80,12 +80,12 @@ def _named(value: Any) -> str:
 class JsonColumns(Columns):
     """A file of JSON lines: one object a line; its keys are the columns.
 
-    The columns are the keys of the first ``HEAD_LINES`` lines, in order of first appearance; of the first line alone
-    where the input is live, so that no row waits for others. A key that is missing
-    or null is a missing cell. As a number, true and false count as 1 and 0; as text, a number is an integer's digits
-    or the shortest form that reads back as the same number, and true and false are these words. NaN and Infinity,
-    which strict JSON does not know, are numbers here, and text is one only where
-    :attr:`written` says how to read it. A column that nobody asks for may hold anything.
+    The columns are the keys of the first ``HEAD_LINES`` lines, in order of first appearance. A live input has those of
+    its first line alone, so that no row waits for others. A key that is missing or null is a missing cell. Read as
+    numbers, true and false are 1 and 0. Read as text, an integer is its digits, another number is the shortest form
+    that reads back as the same number, and true and false are these words. NaN and Infinity, which strict JSON does not
+    know, are numbers here; text is a number only where :attr:`written` says how to read it. A column that nobody asks
+    for may hold anything.
 
     Parameters
     ----------
@@ -129,13 +129,13 @@ class JsonColumns(Columns):
             try:
                 objects.append(self._object(last, len(objects) + 1))
             except StreamError:
-                # it may still be being written; if not, the reading tells
+                # it may still be being written; if not, reading it will tell
                 if not objects:
                     raise
         return objects
 
     def _objects(self, text: bytes, first_row: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the row numbers and objects of a text, by the json module."""
+        """Yield the row numbers and objects of a text, parsed by the json module."""
         row = first_row - 1
         for line in text.split(b"\n"):
             if not line.strip():
@@ -163,7 +163,7 @@ class JsonColumns(Columns):
 
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
         row = 1
-        # How a column is written: what pyarrow is told. A column of mixed types is left to the json module.
+        # The type that pyarrow is told for each column. A column of mixed types is left to the json module.
         written = {
             name: _form(self._seen.get(name, set()), kind, float if kind == "number" else str)
             for name, kind in kinds.items()
@@ -199,7 +199,7 @@ class JsonColumns(Columns):
                 yield text, fraction
 
     def _parse_fast(self, text: bytes, kinds: Mapping[str, Kind], written: Mapping[str, type | None]) -> Any:
-        """Return the rows of a text of flat objects, by pyarrow; None for anything that it might see otherwise."""
+        """Return the rows of a text of flat objects, parsed by pyarrow; None where it may read anything differently."""
         if (
             None in written.values()
             or not text.startswith(b"{")
@@ -244,7 +244,7 @@ class JsonColumns(Columns):
         return arrow.table(columns)
 
     def _parse(self, text: bytes, kinds: Mapping[str, Kind], first_row: int, written: dict[str, type | None]) -> Any:
-        """Return the rows of a text, by the json module, and note in ``written`` what the columns hold."""
+        """Return the rows of a text, parsed by the json module, and note in ``written`` what the columns hold."""
         cells: Cells = {name: [] for name in kinds}
         seen: dict[str, set[type]] = {name: set() for name in kinds}
         allowed = self._known | kinds.keys()
@@ -311,7 +311,7 @@ class JsonColumns(Columns):
         return self._pyarrow.table({name: self._typed(column, name) for name, column in columns.items()})
 
     def _typed(self, values: list[Any], name: str) -> Any:
-        """Return values as an array of the type that they show: mixtures are strings, or nested if any of them is."""
+        """Return values as an array of the type they show: mixtures are strings, or nested if any value is."""
         arrow = self._pyarrow
         try:
             return arrow.array(values)
@@ -340,7 +340,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _form(seen: set[type], kind: Kind, before: type | None) -> type | None:
-    """Return as what pyarrow may read a column next time, given the types of its latest values."""
+    """Return the type that pyarrow may use for a column next time, given the types of its latest values."""
     if not seen:
         return before
     if seen == {bool}:

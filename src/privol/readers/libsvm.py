@@ -1,4 +1,4 @@
-"""libsvm / svmlight text: ``label index:value ...`` lines to CSR, in chunks of whole lines."""
+"""libsvm / svmlight text: ``label index:value ...`` lines become CSR, in chunks of whole lines."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from .formats import reads_as, tokens
 
 __all__ = ["LibsvmSource", "of_one_width"]
 
-# Where an index 0 is looked for if the file is not read twice.
+# How far an index 0 is searched for if the file is not read twice.
 HEAD_BYTES = 8 << 20
 _ZERO = re.compile(rb"[ \t]0:")
-# Indices are 32 bits up to here.
+# Up to this, indices have 32 bits.
 _NARROW = 2**31
 
 
 class LibsvmSource(Source):
     """A libsvm file; see :func:`privol.open_stream`.
 
-    Plain lines are parsed by a kernel, some twenty times as fast as by scikit-learn's reader, which takes over where
-    any of a chunk has a comment, ``qid`` or anything unusual, and decides about errors. Both give the same numbers.
+    A kernel parses plain lines some twenty times as fast as scikit-learn's reader. That reader takes over for a chunk
+    that has a comment, ``qid`` or anything unusual, and it decides about errors. Both give the same numbers.
     """
 
     sparse = True
@@ -94,7 +94,7 @@ class LibsvmSource(Source):
                         continue
                     first = line.find(b":", first + 1)
                     label = line[:first].rsplit(None, 1)[-1]
-                # What is no index is left to the parser, which says so with the row's number.
+                # What is not an index is left to the parser, whose error names the row.
                 if reads_as(int, pair) and reads_as(int, label):
                     low, high = min(low, int(label)), max(high, int(pair))
         if not rows:
@@ -102,7 +102,7 @@ class LibsvmSource(Source):
         return low, high, rows
 
     def _begins_with_zero(self) -> bool:
-        """Whether an index 0 occurs in the first 8 MiB; in the first row of a live input, whose rows do not wait."""
+        """Whether an index 0 occurs in the first 8 MiB, or in the first row of a live input, whose rows do not wait."""
         if not self._file.live:
             text, _ = self._file.head(lambda text: len(text) >= HEAD_BYTES)
             text = text[:HEAD_BYTES]
@@ -144,7 +144,7 @@ class LibsvmSource(Source):
         return X, labels
 
     def _parse(self, chunk: bytes, first_row: int) -> tuple[Any, npt.NDArray[np.float64]]:
-        from sklearn.datasets import load_svmlight_file  # brings most of SciPy, which no other format needs
+        from sklearn.datasets import load_svmlight_file  # loads most of SciPy, which no other format needs
 
         try:
             X, values = load_svmlight_file(
@@ -202,7 +202,7 @@ class LibsvmSource(Source):
         return rows
 
     def again(self, n_features: int, zero_based: bool) -> LibsvmSource:
-        """Return the same rows, read with another width or base."""
+        """Return the same rows, read with another width or first index."""
         if (n_features, zero_based) == (self.n_features, self.zero_based):
             return self
         source = LibsvmSource(self._file, self._labels, n_features, zero_based)
@@ -211,10 +211,10 @@ class LibsvmSource(Source):
 
 
 def of_one_width(parts: Sequence[LibsvmSource], n_features: int | None) -> list[LibsvmSource]:
-    """Return parts that agree on the width and on where indices count from."""
+    """Return parts that agree on the width and on the first index."""
     zero_based = any(part.zero_based for part in parts)
     if n_features is None and any(part.zero_based != zero_based for part in parts):
-        # a part without index 0 was taken to count from 1
+        # a part without an index 0 was assumed to count from 1
         width = max(part.n_features + (not part.zero_based) for part in parts)
     else:
         width = max(part.n_features for part in parts)

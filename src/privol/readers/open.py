@@ -1,4 +1,4 @@
-"""From what is given to its reader: files by their format, objects by their kind."""
+"""Finds the reader of an input: files by their format, objects by their kind."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ _STDIN = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a reader is given about its input, checked as far as it can be without the data.
+    """What a reader is told about its input, checked as far as possible without the data.
 
     Attributes
     ----------
     labels : Targets
-        What makes numbers of the targets of rows.
+        What turns the targets of rows into numbers.
     target, header, sep, encoding, format, n_features, zero_based, hash_features
         As for :func:`privol.open_stream`.
     csv : CsvOptions
         By default what ``header``, ``sep`` and ``encoding`` say; a schema says more.
     goal : (target, labels)
-        The column of the target, and its labels, that help to tell a header from a first row.
+        The target column and its labels, which help to tell a header from a first row.
     optional : tuple of str
         Which of ``csv.names`` a file may lack.
     schema : bool
-        Whether a schema is given, so that the input must have columns.
+        Whether there is a schema, so that the input must have columns.
     columns : bool
-        Whether columns are asked for: for a schema, or for themselves.
+        Whether columns are asked for, for a schema or for themselves.
     """
 
     labels: Targets
@@ -76,7 +76,7 @@ class Options:
             object.__setattr__(self, "goal", (self.target, self.labels))
 
     def only_for(self, found: str, name: str) -> None:
-        """Raise InvalidParameter if an option was given that means nothing for the format that was found."""
+        """Raise InvalidParameter if an option was given that has no meaning for the format that was found."""
         for format in FORMATS.values():
             for option in format.options:
                 if getattr(self, option) is not None and found != format.name:
@@ -96,7 +96,7 @@ def is_file(data: Any) -> bool:
 
 
 def open_reader(data: Any, options: Options) -> Reader:
-    """Return the columns or rows of an input."""
+    """Return the reader of an input: its columns or its rows."""
     return _open_files(data, options) if is_file(data) else _open_object(data, options)
 
 
@@ -118,7 +118,7 @@ def _open_npz(file: LineFile, options: Options) -> Source:
     return ArraySource(*load_npz(path), options.labels, file.name)
 
 
-#: What opens a file of each of :data:`~privol.readers.formats.FORMATS`.
+#: The opener of each of :data:`~privol.readers.formats.FORMATS`.
 OPENERS: dict[str, Callable[[LineFile, Options], Source | Columns]] = {
     "csv": _open_csv,
     "jsonl": lambda file, options: JsonColumns(file),
@@ -159,7 +159,7 @@ def _open_files(data: str | os.PathLike[str] | BinaryIO, options: Options) -> So
 
 
 def format_of(data: str | os.PathLike[str]) -> Format:
-    """Return the format of a file, or of the first of a folder, from its first bytes, its name or its look."""
+    """Return the format of a file, or of the first file of a folder, told by its first bytes, its name or its look."""
     given = place_of(data)
     place = given.places[0] if isinstance(given, Folder) else given
     return _sniffed(LineFile(place))[0]
@@ -179,9 +179,9 @@ def _opened(file: LineFile, format: Format, options: Options) -> Source | Column
 
 
 def _format(file: LineFile, options: Options) -> tuple[Format, bool]:
-    """Return the format that was stated, or else that of the first bytes, the name or the look, in this order.
+    """Return the format, and whether it was inferred from the look.
 
-    And whether it was the look.
+    The format is the one that was stated, or else that of the first bytes, the name or the look, in this order.
     """
     format, told = (FORMATS[options.format], False) if options.format else _sniffed(file)
     options.only_for(format.name, file.name)
@@ -247,7 +247,7 @@ def _open_object(data: Any, options: Options) -> Reader:
 
 
 def _open_rows(first: Any, rest: Any, data: Iterable[Any], options: Options) -> Reader:
-    """Open an iterable whose first element tells what it is of."""
+    """Open an iterable, whose first element tells what it contains."""
     if isinstance(first, Mapping):
         _no_hash(options, "dicts with a schema")
         if not options.columns:

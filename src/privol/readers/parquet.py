@@ -21,15 +21,15 @@ from .places import Place
 
 __all__ = ["IpcFileColumns", "IpcStreamColumns", "ParquetColumns", "arrow_columns"]
 
-# The first bytes of the form of Arrow that is read from any place.
+# The first bytes of the Arrow format that is read from any position.
 IPC_FILE = b"ARROW1"
-# So many bytes tell what a file looks like.
+# This many bytes show what a file looks like.
 _LOOK = 4096
-# Each column is read through a buffer of its own. Without one a whole column of a row group is held in memory.
-# Where each filling of it is a request, it is larger.
+# Each column is read through a buffer of its own; without one, a whole column of a row group is in memory. The buffer
+# is larger where each filling is a request.
 BUFFER_BYTES = {False: 1 << 16, True: 1 << 20}
 
-# A column whose cells of text take no more bytes is coded by a dictionary throughout, and one of few texts.
+# A column whose text cells take at most this many bytes each is dictionary-coded throughout and has few distinct texts.
 CODED_BYTES = 2.0
 
 # Batches of fewer rows cost more than they save.
@@ -37,7 +37,7 @@ FEWEST_ROWS = 1 << 14
 
 
 def _unreadable(file: LineFile, what: str, err: BaseException) -> StreamError:
-    """Return the error for a file that its library does not read: another one, where it looks like that, or damaged."""
+    """Return the error for a file that its library cannot read: damaged, or of the format that it looks like."""
     start = file.head(lambda text: len(text) >= _LOOK)[0][:_LOOK] if file.facts.repeatable else b""
     told = by_start(start) or (by_look(start) if _is_text(start) else None)
     if told is None or what.split()[0] == told.title:
@@ -48,7 +48,7 @@ def _unreadable(file: LineFile, what: str, err: BaseException) -> StreamError:
 
 def _is_text(start: bytes) -> bool:
     try:
-        # the last character may be cut
+        # the last character may be cut off
         text = start.decode("utf-8" if len(start) < _LOOK else "latin-1").lstrip("\ufeff")
     except UnicodeDecodeError:
         return False
@@ -56,14 +56,14 @@ def _is_text(start: bytes) -> bool:
 
 
 def arrow_columns(file: LineFile) -> Columns:
-    """Return the columns of an Arrow file, which is read from any place, or of a stream, which is not."""
+    """Return the columns of an Arrow file, which is read from any position, or of an Arrow stream, which is not."""
     if not file.head(lambda text: len(text) >= 8)[0].startswith(IPC_FILE):
         return IpcStreamColumns(file)
     return IpcFileColumns(file.seekable("an Arrow file", "Arrow file"))
 
 
 class _FileColumns(TypedColumns):
-    """A file of typed columns that is opened anew for every pass."""
+    """A file of typed columns that is opened again for every pass."""
 
     what: str
 
@@ -78,7 +78,7 @@ class _FileColumns(TypedColumns):
 
     @abstractmethod
     def _look(self, stack: ExitStack) -> Any:
-        """Return the schema, and note what else the file says of itself."""
+        """Return the schema, and note what else the file says about itself."""
 
     def _same(self, row: int) -> None:
         """Raise StreamError if the file is no longer what it was when it was opened."""
@@ -92,7 +92,7 @@ class _FileColumns(TypedColumns):
             raise _unreadable(LineFile(self._place), f"{self.what} file", err) from err
 
     def _each(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yield what is in a file that may be damaged or change."""
+        """Yield the batches of a file that may be damaged or change."""
         row = 1
         while True:
             try:
@@ -110,8 +110,8 @@ class _FileColumns(TypedColumns):
 class ParquetColumns(_FileColumns):
     """A Parquet file; page checksums are verified where it has any.
 
-    A pyarrow.dataset would decode whole row groups: 218 MiB in place of 91 for one of 1,000,000 rows of 27 doubles, in
-    twice the time, and an error would name no row.
+    A pyarrow.dataset would decode whole row groups: 218 MiB instead of 91 for one of 1,000,000 rows of 27 doubles, in
+    twice the time, and its errors would name no row.
     """
 
     what, format = "Parquet", "parquet"
@@ -152,7 +152,7 @@ class ParquetColumns(_FileColumns):
                 if self._types[name] in strings and (kind == "text" or (kind == "cells" and name in self._coded))
             ]
             file = self._guarded(lambda: self._open(stack, text))
-            # a batch that is cut would have its dictionaries made anew
+            # cutting a batch would build its dictionaries again
             at_once = min(batch_rows(len(kinds)), max(limit, FEWEST_ROWS))
             for batch in self._each(file.iter_batches(at_once, columns=list(kinds), use_threads=True)):
                 rows += batch.num_rows
@@ -163,7 +163,7 @@ class ParquetColumns(_FileColumns):
 
 
 def _coded(metadata: Any) -> set[str]:
-    """Return the columns whose cells take few bytes, as only those that are coded by a dictionary of few do."""
+    """Return the columns whose cells take few bytes, as only columns coded by a dictionary of few texts do."""
     sizes = np.zeros(metadata.num_columns)
     for i in range(metadata.num_row_groups):
         group = metadata.row_group(i)
@@ -206,13 +206,13 @@ class IpcFileColumns(_FileColumns):
 
 
 def _valid(batch: Any) -> Any:
-    """Return a batch whose buffers cannot lead out of themselves: the format's reader believes all that it reads."""
+    """Return a batch after checking that its buffers stay within bounds: the reader trusts all that it reads."""
     batch.validate(full=True)
     return batch
 
 
 class _Chunks(io.RawIOBase):
-    """The bytes of a file that may be compressed or standard input."""
+    """The bytes of a file, which may be compressed, or of standard input."""
 
     def __init__(self, file: LineFile, rows: Callable[[], int]) -> None:
         self._chunks = file.chunks(rows, end=len)
@@ -250,7 +250,7 @@ class IpcStreamColumns(TypedColumns):
     def __init__(self, file: LineFile) -> None:
         self._arrow = arrow("Arrow streams")
         self._file = file
-        self.facts = replace(file.facts, merge=not file.live)  # a batch is handed on when it has come
+        self.facts = replace(file.facts, merge=not file.live)  # a batch is passed on as soon as it has come
         self._first: tuple[_Chunks, Any] | None = self._open()
         super().__init__(self.facts, self._first[1].schema)
         if file.facts.repeatable:

@@ -14,7 +14,7 @@ __all__ = ["PartsColumns", "PartsSource"]
 
 
 class _Places:
-    """Which part a row of the whole is in, as far as the parts have been read."""
+    """Which part each row of the whole is in, for the parts read so far."""
 
     def __init__(self, name: str, names: Sequence[str]) -> None:
         self._name = name
@@ -22,12 +22,12 @@ class _Places:
         self._starts: list[int] = []
 
     def begin(self, part: int, before: int) -> None:
-        """Note that a part begins after so many rows."""
+        """Note that a part begins after ``before`` rows."""
         del self._starts[part:]
         self._starts.append(before)
 
     def outer(self, error: StreamError, part: int) -> StreamError:
-        """Return a part's error, whose row is counted in the part, with the row of the whole."""
+        """Return a part's error with its row number, which counts within the part, changed to that of the whole."""
         before = self._starts[part]
         if error.row is None or not before:
             return error
@@ -36,7 +36,7 @@ class _Places:
         return StreamError(text, row=whole)
 
     def inner(self, error: StreamError) -> StreamError:
-        """Return an error about the whole in terms of the part that its row is in."""
+        """Return an error about the whole in terms of the part that holds its row."""
         if error.row is None:
             return error
         part = max(i for i, before in enumerate(self._starts) if before < error.row)
@@ -52,7 +52,7 @@ def _progress(sizes: Sequence[int], part: int, progress: Progress) -> Progress:
 
 
 def _facts(name: str, parts: Sequence[Reader]) -> Facts:
-    """Return the facts of the whole: what was inferred from the contents of any part, and the sum of their rows."""
+    """Return the facts of the whole: what was inferred in any part, and the sum of the rows."""
     known = [part.facts.n_rows for part in parts if part.facts.n_rows is not None]
     return Facts(
         name=name,
@@ -62,7 +62,7 @@ def _facts(name: str, parts: Sequence[Reader]) -> Facts:
 
 
 class PartsColumns(Columns):
-    """Parts with columns: the same names in each, in any order; without names, the same number of them.
+    """Parts with columns: each has the same names, in any order; without names, the same number of columns.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class PartsColumns(Columns):
 
 
 class PartsSource(Source):
-    """Parts that are rows of one width; arguments as of :class:`PartsColumns`."""
+    """Parts that hold rows of one width; arguments as for :class:`PartsColumns`."""
 
     def __init__(self, name: str, parts: Sequence[Source], sizes: Sequence[int]) -> None:
         first = parts[0]

@@ -1,4 +1,4 @@
-"""Inputs that are read once and may pause: standard input, pipes, sockets, file objects of the caller."""
+"""Inputs that are read once and may pause: standard input, pipes, sockets, the caller's file objects."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..errors import InvalidParameter, StreamError
 
 __all__ = ["BEAT", "PAUSE", "PORTION", "Input", "is_file_object"]
 
-# An input that gives nothing for so many seconds pauses, and what it has given is handed out. A producer that is busy
-# fills its pipe again in microseconds, unless it has to wait for the processor.
+# An input that gives nothing for this many seconds pauses, and what it has given is handed out. A busy producer refills
+# its pipe within microseconds, unless it has to wait for the processor.
 PAUSE = 0.01
-# An input that never pauses, and is slow none the less, is handed out in portions of so many seconds.
+# An input that never pauses but is slow is handed out in portions of this many seconds.
 PORTION = 0.1
-# How often a thread that waits for more looks whether anybody still waits for it.
+# How often a thread that waits for more input checks whether anybody still waits for it.
 BEAT = 0.2
 # A pipe holds 64 KiB, at most 1 MiB.
 READ_BYTES = 1 << 18
 
 
 class Input:
-    """Standard input or a file object, read without a buffer wherever it is a file of the operating system.
+    """Standard input or a file object, read without a buffer where it is a file of the operating system.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Input:
     ----------
     name : str
     live : bool
-        Whether it may pause: it is not a regular file.
+        Whether it may pause, because it is not a regular file.
     known : bool
         Whether it can be known that nothing has come.
     ahead : bool
@@ -49,7 +49,7 @@ class Input:
         self._descriptor = _descriptor(self._file)
         self.live = self._descriptor is None or not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._poll: Any = None
-        # Windows has no poll, nor a way to wait for a pipe
+        # Windows has no poll and no way to wait for a pipe
         if self.live and self._descriptor is not None and hasattr(select, "poll"):
             self._poll = select.poll()
             self._poll.register(self._descriptor, select.POLLIN)
@@ -60,14 +60,14 @@ class Input:
         if sys.stdin is None:
             raise StreamError(f"{self.name}: is closed")
         try:
-            # A file of its own, without a buffer whose lock a waiting thread could hold when the interpreter exits.
+            # Opened separately, without a buffer whose lock a waiting thread could hold when the interpreter exits.
             return cast(BinaryIO, open(sys.stdin.fileno(), "rb", buffering=0, closefd=False))
         except (OSError, ValueError):
-            # not a file of the operating system, but an object that a program has put there
+            # not a file of the operating system but an object that a program has put there
             return sys.stdin.buffer
 
     def read1(self, size: int, /) -> bytes:
-        """Wait until there is something, and return it, at most ``size`` bytes; nothing at the end."""
+        """Wait for input and return it, at most ``size`` bytes; return nothing at the end."""
         if isinstance(self._file, io.FileIO):
             read: Any = self._file.read
             size = min(size, READ_BYTES) if self.live else size
@@ -78,21 +78,21 @@ class Input:
                 piece = read(size)
             except BlockingIOError:
                 piece = None
-            # None: whoever made the pipe does not want reads to wait
+            # None: whoever made the pipe set it to non-blocking
             if piece is not None or self._poll is None:
                 return piece or b""
             self._poll.poll()
 
     def silent(self, seconds: float) -> bool:
-        """Whether nothing comes within so many seconds, or it cannot be known whether it does."""
+        """Whether nothing comes within ``seconds``, or it cannot be known whether anything does."""
         return self._poll is None or not self._poll.poll(1000 * seconds)
 
 
 def _descriptor(file: Any) -> int | None:
-    """Return the descriptor of a file whose bytes all come from it, when asked for; None of any other object.
+    """Return the descriptor of a file if all its bytes come from there when they are asked for; else None.
 
     Objects that unpack or decrypt may hold bytes when their descriptor has none. So may a buffered reader, but only
-    before it is first asked for more than its buffer holds: it hands that out, and reads past it from then on.
+    before it is first asked for more than its buffer holds: then it empties the buffer and reads past it from then on.
     """
     raw = file.raw if type(file) is io.BufferedReader else file
     return raw.fileno() if type(raw) is io.FileIO else None
@@ -104,7 +104,7 @@ def _name(file: BinaryIO) -> str:
 
 
 def is_file_object(data: Any) -> bool:
-    """Whether data are an open file of bytes; raise InvalidParameter if it is one of text."""
+    """Whether data are an open binary file; raise InvalidParameter for an open text file."""
     if isinstance(data, io.TextIOBase):
         raise InvalidParameter("a file object must give bytes: open it with mode 'rb', or give its .buffer")
     return callable(getattr(data, "read", None))

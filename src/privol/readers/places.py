@@ -1,4 +1,4 @@
-"""Where the bytes of a file are: on disk, or behind a URL that one of pyarrow's file systems knows."""
+"""Where the bytes of a file are: on disk, or behind a URL that pyarrow's file systems know."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .base import arrow, plainly
 
 __all__ = ["Folder", "LocalFile", "Place", "State", "place_of"]
 
-# At least two characters before the colon: one is a drive.
+# At least two characters before the colon: a single one is a drive.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-# Google's client would try for a quarter of an hour to reach what cannot be reached.
+# Google's client would otherwise try for a quarter of an hour to reach an unreachable host.
 _GOOGLE, _PATIENCE = ("gs://", "gcs://"), "retry_limit_seconds=30"
-# Files that others leave beside the data: hidden ones, and _SUCCESS, _metadata and the like.
+# Files that programs leave beside the data: hidden ones, and _SUCCESS, _metadata and the like.
 _IGNORED = (".", "_")
 
 
@@ -40,7 +40,7 @@ class Place(ABC):
     Attributes
     ----------
     name : str
-        For messages: without folders, and without what else a URL may hold.
+        For messages: without folders, and without anything else that a URL may hold.
     far : bool
         Whether each read is a request.
     """
@@ -50,7 +50,7 @@ class Place(ABC):
 
     @property
     def suffix(self) -> str:
-        """Of the name, in lower case."""
+        """The suffix of the name, in lower case."""
         return PurePosixPath(self.name).suffix.lower()
 
     def file(self) -> State:
@@ -66,7 +66,7 @@ class Place(ABC):
 
     @abstractmethod
     def open(self) -> BinaryIO:
-        """Return the opened file; an OSError where that cannot be."""
+        """Return the opened file; raise OSError where it cannot be opened."""
 
     @abstractmethod
     def native(self) -> Any:
@@ -74,11 +74,11 @@ class Place(ABC):
 
     @abstractmethod
     def path(self, what: str) -> Path:
-        """Return the path of a file that can be mapped into memory; ``what`` says in messages what needs it."""
+        """Return the path of a file that can be mapped into memory; messages name ``what`` needs it."""
 
     @abstractmethod
     def key(self) -> PurePath:
-        """Return what files are sorted by."""
+        """Return the key by which files are sorted."""
 
     @abstractmethod
     def is_folder(self) -> bool:
@@ -86,14 +86,14 @@ class Place(ABC):
 
     @abstractmethod
     def listed(self) -> list[Place]:
-        """Return what is in a folder, in no order; an OSError where that cannot be read."""
+        """Return the contents of a folder, in no order; raise OSError where it cannot be read."""
 
     def state_of(self, opened: BinaryIO) -> State:
         """Return the state of what :meth:`open` returned."""
         return self.state()
 
     def unreadable(self, err: BaseException) -> StreamError:
-        """Return the error about a file that cannot be read."""
+        """Return the error for a file that cannot be read."""
         return StreamError(f"{self.name}: cannot be read: {getattr(err, 'strerror', None) or plainly(err)}")
 
 
@@ -152,7 +152,7 @@ def _state(status: os.stat_result) -> State:
 
 @contextmanager
 def _asking() -> Iterator[None]:
-    """Make an OSError of whatever a file system answers: the clients of some have errors of no kind."""
+    """Turn whatever a file system raises into an OSError: some clients' errors are of no particular type."""
     try:
         yield
     except arrow("URLs").ArrowException as err:
@@ -160,7 +160,7 @@ def _asking() -> Iterator[None]:
 
 
 class _Opened:
-    """An opened file of a file system, as far as it is read from its beginning."""
+    """An open file of a file system, and how far it has been read from its beginning."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -179,15 +179,15 @@ class _Opened:
 
 
 class RemoteFile(Place):
-    """A file or folder of one of pyarrow's file systems: of an object store, say.
+    """A file or folder of one of pyarrow's file systems, for example an object store.
 
     Parameters
     ----------
     system : pyarrow.fs.FileSystem
     path : str
-        As the file system calls it.
+        The path as the file system writes it.
     info : pyarrow.fs.FileInfo, optional
-        What listing its folder has shown of it.
+        What listing its folder has shown about it.
     """
 
     far = True
@@ -237,12 +237,12 @@ class RemoteFile(Place):
 
 
 def place_of(data: str | os.PathLike[str]) -> Place | Folder:
-    """Return where a path or URL leads, which need not exist, or the files of a folder or of a pattern on disk.
+    """Return the place of a path or URL, which need not exist, or the files of a folder or of a pattern on disk.
 
-    ``file://`` is on disk.
+    A ``file://`` URL is on disk.
     """
     url = isinstance(data, str) and _URL.match(data)
-    # A file may have a name that looks like a pattern.
+    # A file name may look like a pattern.
     if isinstance(data, str) and not url and glob.has_magic(data) and not Path(data).exists():
         found: list[Place] = [LocalFile(Path(path)) for path in glob.glob(data, recursive=True)]
         return _folder(Path(data).name, found, "no file has such a name")
@@ -257,7 +257,7 @@ def place_of(data: str | os.PathLike[str]) -> Place | Folder:
 
 
 def _of_url(url: str) -> Place:
-    # Of the URL, which may hold keys, messages show the last name alone.
+    # Messages show only the last name of a URL, which may hold keys.
     name = PurePosixPath(url.split("?")[0]).name
     arrow(f"URLs such as {url.partition(':')[0]}://")
     import pyarrow.fs
@@ -278,7 +278,7 @@ def _of_url(url: str) -> Place:
 
 
 def _folder(name: str, found: list[Place], missing: str) -> Folder:
-    """Return files sorted by name; raise StreamError if there are none, saying what is ``missing``, or a folder."""
+    """Return files sorted by name; raise StreamError if there are none (``missing`` says what), or for a folder."""
     if not found:
         raise StreamError(f"{name}: {missing}, at least one is needed")
     folder = next((place for place in found if place.is_folder()), None)

@@ -1,7 +1,7 @@
-"""Plain CSV: lines without quotes, of which each number is read where it stands, with no text of its own in between.
+"""Plain CSV: lines without quotes, whose numbers are read in place, without a string for each cell.
 
-Whatever is unusual (quotes, infinities, more digits than a word holds, a wrong number of cells) is left to the parser
-of :mod:`privol.readers.csv`, for the whole text. Both give the same columns.
+A text with anything unusual (quotes, infinities, more digits than a word holds, a wrong number of cells) is left as a
+whole to the parser of :mod:`privol.readers.csv`. Both give the same columns.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .written import Written
 
 __all__ = ["PlainCsv"]
 
-# Columns of so many bytes of lines stay in a near cache until they are made rows.
+# The columns of this many bytes of lines stay in a near cache until they become rows.
 PART_BYTES = 1 << 20
-# The offsets of a text column are 32 bits.
+# The offsets of a text column have 32 bits.
 _MOST_BYTES = 1 << 30
-# Separators that no number holds, and no blank around one.
+# Separators that occur in no number and are not a blank around one.
 _PLAIN = frozenset(b",;|:\t!#$%&/~^")
 
 
@@ -44,10 +44,9 @@ class PlainCsv:
         self._takes = self._sep[0] in _PLAIN and sep != written.decimal
 
     def batches(self, text: bytes, kinds: Mapping[str, Kind]) -> Iterator[tuple[Batch, int]]:
-        """Yield the wanted columns of a text as record batches, each with where in the text it ends.
+        """Yield the wanted columns of a text as record batches, each with its end in the text.
 
-        It stops before the first part that has anything unusual in it. Columns of text are strings, of which none is
-        null.
+        Yielding stops before the first part that has anything unusual in it. Columns of text are strings without nulls.
         """
         if not self._takes or not kinds or b'"' in text or len(text) > _MOST_BYTES:
             return
@@ -75,12 +74,12 @@ class PlainCsv:
                 if wide and not _valid(batch):
                     return
                 yield batch, stop
-                del batch  # its memory is there for the next one
+                del batch  # frees its memory for the next one
             start = stop
 
 
 def _end(text: bytes, start: int) -> int:
-    """Return where a part ends that begins there: at the end of a line."""
+    """Return where the part that begins at ``start`` ends: at the end of a line."""
     if len(text) - start <= PART_BYTES:
         return len(text)
     return text.rfind(b"\n", start, start + PART_BYTES) + 1 or text.find(b"\n", start) + 1 or len(text)

@@ -1,4 +1,4 @@
-"""Numbers that are written as text, in files of text and in columns of text of any other input."""
+"""Numbers written as text, in text files and in text columns of any other input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Written", "is_number"]
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.IGNORECASE | re.ASCII)
 _FIRST = 256
-# The same for RE2, where "$" is the end of the text alone; with what the decimal mark may be.
+# The same for RE2, where "$" matches only at the end of the text, with the characters that may be the decimal mark.
 _GRAMMAR = (
     "^[+-]?(?:(?:[0-9]+[%s]?[0-9]*|[%s][0-9]+)(?:[eE][+-]?[0-9]+)?|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?|[nN][aA][nN])$"
 )
@@ -31,7 +31,7 @@ def is_number(cell: str, decimal: str = ".") -> bool:
 
 
 class Written:
-    """How numbers are written where cells are text; blanks around a cell do not matter.
+    """How numbers are written in cells of text; blanks around a cell do not matter.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ class Written:
     Attributes
     ----------
     missing : frozenset of str
-        With the empty text.
+        With the empty text added.
     missing_numbers : tuple of float
-        What of it is a number: cells that are numbers themselves are compared with these by value.
+        Those of the markers that are numbers: cells that are themselves numbers are compared with these by value.
     """
 
     def __init__(self, missing: Collection[str] = (), decimal: str = ".") -> None:
@@ -58,7 +58,7 @@ class Written:
         return float(text.replace(self.decimal, ".")) if is_number(text, self.decimal) else None
 
     def number(self, text: str) -> float | None:
-        """Return what a cell holds, None if it counts as missing; ValueError if it is no number."""
+        """Return what a cell holds, None if it counts as missing; raise ValueError if it is not a number."""
         text = text.strip()
         if text in self.missing:
             return None
@@ -68,14 +68,14 @@ class Written:
         return found
 
     def pointed(self, text: str) -> str | None:
-        """Return a text without blanks around it, a number with a decimal point; None if it counts as missing."""
+        """Return a text without surrounding blanks, a number with a decimal point; None if it counts as missing."""
         text = text.strip()
         if text in self.missing:
             return None
         return text.replace(self.decimal, ".") if is_number(text, self.decimal) else text
 
     def refusal(self, text: str) -> str:
-        """Say what a cell that is no number holds, and what is allowed."""
+        """Return the message for a cell that is not a number: what it holds and what is allowed."""
         what = f"found {shown(text)}, allowed is a number"
         if self.decimal == "." and is_number(text.strip(), ","):
             what += '; if its comma is a decimal one: decimal = "," under [file] of a schema'
@@ -84,7 +84,7 @@ class Written:
         return what
 
     def present(self, texts: Any) -> Any:
-        """Return an array of strings without the blanks around them, null where they count as missing."""
+        """Return an array of strings without surrounding blanks, null where they count as missing."""
         import pyarrow
         import pyarrow.compute as pc
 
@@ -93,7 +93,7 @@ class Written:
         return pc.if_else(missing, None, trimmed)
 
     def numbers(self, texts: Any) -> Any:
-        """Return an array of strings as float64, null where they count as missing; ArrowInvalid if one is no number."""
+        """Return an array of strings as float64, null where they count as missing; raise ArrowInvalid for others."""
         import pyarrow
         import pyarrow.compute as pc
 
@@ -105,15 +105,16 @@ class Written:
         return trimmed.cast(pyarrow.float64())
 
     def values(self, texts: Any, *, pointed: bool = False) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """Return what each of an array of strings holds, and which of them are neither missing nor a number.
+        """Return the value of each string of an array, and which strings are neither missing nor a number.
 
-        Nothing is refused, and what a text gives depends on no other text of the array.
+        Nothing is refused, and the value of a text does not depend on the other texts of the array.
 
         Parameters
         ----------
         texts : pyarrow.StringArray, length n
         pointed : bool
-            Some may be texts of cells that are numbers themselves, and have a point whatever the decimal mark is.
+            Whether some texts may come from cells that are numbers themselves, which have a decimal point whatever the
+            decimal mark is.
 
         Returns
         -------
@@ -124,7 +125,8 @@ class Written:
         import pyarrow
         import pyarrow.compute as pc
 
-        # Markers are found by their value here, which is the same: where the mark is a point, numbers have no other.
+        # Markers are found by value here, which is equivalent: where the decimal mark is a point, numbers have no
+        # other.
         present, values = texts, _read(texts) if self.decimal == "." else None
         strange = np.zeros(len(texts), dtype=bool)
         if values is None:
@@ -136,7 +138,7 @@ class Written:
             taken = ~(never | doubtful)
             if taken.any():
                 values = _read(self._with_points(pc.if_else(pyarrow.array(taken), present, None)))
-            if values is None:  # such as dates: their characters may stand in numbers
+            if values is None:  # dates, for example: their characters may occur in numbers
                 doubtful, values = ~never, np.full(len(texts), np.nan)
             strange = never & present.is_valid().to_numpy(zero_copy_only=False)
             odd = np.flatnonzero(doubtful)
@@ -152,19 +154,19 @@ class Written:
         return texts if self.decimal == "." else pc.replace_substring(texts, self.decimal, ".")
 
     def _by_grammar(self, present: Any, marks: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """Return the values of texts, NaN for null, and which are no number, with one of the decimal marks."""
+        """Return the values of texts (NaN for null), and which texts are not numbers with one of the decimal marks."""
         import pyarrow.compute as pc
 
         known = pc.fill_null(pc.match_substring_regex(present, _GRAMMAR % (marks, marks)), False)
         plain = self._with_points(pc.if_else(known, present, None))
         values = _read(plain, grammar=True)
-        if values is None:  # some versions of Arrow know no sign in front, or no number as large
+        if values is None:  # some versions of Arrow accept no leading sign, or no number as large
             values = np.array([np.nan if text is None else float(text) for text in plain.to_pylist()], np.float64)
         return values, pc.invert(pc.or_(known, present.is_null())).to_numpy(zero_copy_only=False)
 
 
 def _odd(texts: Any, marks: str) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return which texts hold a character that no number has, and which others one that plain numbers have not."""
+    """Return which texts hold a character that no number has, and which others hold one that plain numbers lack."""
     _, offsets, content = texts.buffers()
     if content is None or not len(texts):
         return np.zeros(len(texts), dtype=bool), np.zeros(len(texts), dtype=bool)
@@ -184,13 +186,13 @@ def _odd(texts: Any, marks: str) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.
 
 
 def _read(texts: Any, *, grammar: bool = False) -> npt.NDArray[np.float64] | None:
-    """Return an array of strings as doubles, NaN for null; None if one may be no number.
+    """Return an array of strings as doubles, NaN for null; None if one of them may not be a number.
 
-    Arrow reads no text that is none but nan(...): NaN is doubtful, unless the texts are known to be of the grammar.
+    Every text that Arrow reads is a number, except nan(...): NaN is doubtful unless the texts follow the grammar.
     """
     import pyarrow
 
-    # Arrow writes a message for each text that it cannot read: of a column of names the first ones are enough.
+    # Arrow writes a message for each text that it cannot read; for a column of names, trying the first ones is enough.
     if len(texts) > 2 * _FIRST and _read(texts.slice(0, _FIRST), grammar=grammar) is None:
         return None
     try:
