@@ -1,4 +1,4 @@
-"""What most people should use: an encoding that is learnt privately and the learner behind it, as one estimator."""
+"""The estimators to start with: an encoding that is learnt privately, and the learner behind it, in one object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both estimators share: scikit-learn's contract, the ways rows come in, what has been released."""
+"""What both estimators share: scikit-learn's contract, the ways in which rows come in, and what has been released."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PrivateModel(LearnsLive):
     horizon: int | None
     drop: Sequence[str]
     crosses: Sequence[tuple[str, str]]
-    #: Only labels come with sparse rows.
+    #: Only classification takes sparse rows.
     sketch: int = 0
     reuse_rows: bool | None
     rows_per_user: int | None
@@ -67,7 +67,7 @@ class PrivateModel(LearnsLive):
     releases: str
     random_state: Any
 
-    # ---- to be given by each ---------------------------------------------------------------------------
+    # ---- to be given by each estimator -----------------------------------------------------------------
 
     @abstractmethod
     def _loss(self, n_classes: int) -> str:
@@ -75,15 +75,15 @@ class PrivateModel(LearnsLive):
 
     @abstractmethod
     def _declared_target(self, name: str | int) -> Target | None:
-        """Return what is declared of the target, as a schema has it; None: nothing."""
+        """Return what is declared about the target, in a schema's form; None: nothing."""
 
     def _refused_labels(self) -> list[Any] | None:
-        """Return the labels beside which a stream may have no other; None: any other makes a null row."""
+        """Return the labels if a stream may have no others; None: any other label makes a null row."""
         return None
 
     @abstractmethod
     def _show(self, classes: tuple[Any, ...] | None) -> None:
-        """Take over the labels of a model that begins, as the schema has them."""
+        """Take over the labels of a new model from its schema."""
 
     # ---- learning --------------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class PrivateModel(LearnsLive):
         progress: Callable[[Self, Stream], object] | None,
         checkpoint: Directory,
     ) -> Self:
-        """Do the same as a run that outlives its process."""
+        """Fit a stream as a run that outlives its process."""
         if self.releases == "last":
             raise InvalidParameter("releases='last' has nothing to go on from: checkpoint is for releases='all'")
         ledger = ledger_beside(checkpoint.directory, self.ledger, self.adjacency)
@@ -244,11 +244,11 @@ class PrivateModel(LearnsLive):
             learner.fit_stream(stream, progress=told, checkpoint=checkpoint)
         finally:
             if self.ledger is None:
-                ledger.close()  # another process may go on
+                ledger.close()  # another process may continue the run
         return self
 
     def _show_stream(self, encoder: PrivateEncoder, stream: Stream, horizon: int | None) -> Learner:
-        """Return the learner of a stream that is encoded, and show both."""
+        """Return the learner for an encoded stream, and set the attributes of both."""
         rows = None if horizon is None else horizon - (0 if encoder.reused_ else encoder.plan_.rows)
         learner = self._learner(stream, encoder, stream.count_rows() if rows is None else rows)
         self.encoder_, self.learner_, self._streamed, self._coders = encoder, learner, True, Coders(target=False)
@@ -270,7 +270,7 @@ class PrivateModel(LearnsLive):
             course.close()
         return self
 
-    # ---- parts of it -----------------------------------------------------------------------------------
+    # ---- its parts -------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         self._epsilon()
@@ -288,7 +288,7 @@ class PrivateModel(LearnsLive):
         self._ledger()
 
     def _ledger(self) -> Ledger:
-        """The ledger that pays: where none was given one of the estimator's own, which adds up what it learns again."""
+        """The ledger that pays. By default the estimator has one of its own, to which every new run adds."""
         if isinstance(self.ledger, LostLedger):
             raise StateError(
                 "this estimator was pickled and its ledger stayed behind: set ledger= to learn (None: one of its own)"
@@ -308,13 +308,13 @@ class PrivateModel(LearnsLive):
         return copy
 
     def _afford(self) -> None:
-        """Refuse a run that the ledger cannot pay, before it spends anything; warn where clones have none in common."""
+        """Refuse a run that the ledger cannot pay, before anything is spent; warn if clones share no ledger."""
         if self.ledger is None and self.random_state is None and not math.isinf(self._epsilon()):
             warn_of_clones(self)
         afford(self._ledger(), self._epsilon(), float(self.delta))
 
     def _encoder(self, horizon: int | None, reuse: bool | None, goal: Target | None) -> PrivateEncoder:
-        """Return what learns the encoding; ``goal``: what is declared of the target."""
+        """Return the encoder to learn from the rows; ``goal`` is what is declared about the target."""
         declared = None if self.declared is None else Schema.load(self.declared, partial=True)
         if goal is not None:
             if declared is not None and declared.target is not None:
@@ -340,7 +340,7 @@ class PrivateModel(LearnsLive):
         return encoder
 
     def _trial(self, horizon: int | None, reuse: bool | None) -> OnlineLearner:
-        """Return the learner that would be behind the encoding, with the budget that it would have."""
+        """Return the learner that would follow the encoding, with its budget."""
         epsilon = self._epsilon()
         if reuse:
             epsilon = split_budget(epsilon, float(self.delta), SHARE_OF_ALL).epsilon
@@ -351,15 +351,15 @@ class PrivateModel(LearnsLive):
         return made
 
     def _budget(self) -> dict[str, Any]:
-        """Parameters that the learner has from here."""
+        """Parameters of the learner that this estimator sets."""
         return {**{name: getattr(self, name) for name in _OF_LEARNER}, "epsilon": self._epsilon()}
 
     def _epsilon(self) -> float:
-        """Epsilon of the budget, however it is stated."""
+        """Epsilon of the budget, however the budget is stated."""
         return number(epsilon=epsilon_of(self), above=0, infinite=True)
 
     def _prepared(self, table: Labelled | SparseRows, horizon: int, *, reuse: bool | None) -> Course:
-        """Return a run that can begin: all that can be refused is refused, and nothing is reserved."""
+        """Return a run that is ready to begin: every possible refusal has been made, and nothing is reserved."""
         if isinstance(table, SparseRows):
             encoder = self._encoder(horizon, reuse, None)
             return self._checked(SparseCourse, encoder, encoder.prepare_rows(table.source), reuse)
@@ -371,12 +371,12 @@ class PrivateModel(LearnsLive):
         return self._checked(Course, encoder, lesson, reuse)
 
     def _checked(self, kind: type[Course], encoder: PrivateEncoder, lesson: Lesson, reuse: bool | None) -> Course:
-        # what was said when the run began is what both phases are, whoever sets parameters while rows come
+        # both phases are as stated when the run began, even if parameters are set while rows come
         stated = object.__new__(type(self))
         stated.__dict__.update(self.__dict__)
         course = kind(encoder, lesson, lambda rows: stated._learner(rows, encoder, rows.n_rows or 0))
         rows = course.horizon - (0 if encoder.reused_ else course.teaches)
-        # refuses parameters before a row is read
+        # refuses parameters before any row is read
         self._trial(rows, reuse).calibrate(1, rows)
         return course
 
@@ -400,7 +400,7 @@ class PrivateModel(LearnsLive):
         return cast("Learner", within_budget(made, rows, horizon))
 
     def _read(self, course: Course, table: Any, coder: SchemaEncoder | None) -> list[Any]:
-        """Read all cells of a block, before one is counted."""
+        """Read all cells of a block before any row is counted."""
         if coder is None:
             course.read_as(table)
         kinds = course.kinds_for(coder)
@@ -418,7 +418,7 @@ class PrivateModel(LearnsLive):
         self._course, self.encoder_ = course, course.encoder
 
     def _seen(self, course: Course) -> None:
-        """Show the learner, once there is one."""
+        """Set the attribute of the learner, once there is one."""
         if course.learner is not None and "learner_" not in vars(self):
             self.learner_, self._coders = course.learner, Coders(target=False)
             schema = course.encoder.schema_
@@ -451,8 +451,7 @@ class PrivateModel(LearnsLive):
 
     @property
     def guarantee_(self) -> Guarantee:
-        """What both phases guarantee together, whether or not all of it has happened; before there is a model, what the
-        encoding does."""
+        """What both phases guarantee together, even while they run; without a model, the encoding's."""
         if "learner_" not in vars(self) and "_course" in vars(self):
             found: Guarantee = self.encoder_.guarantee_
             return found
@@ -480,7 +479,7 @@ class PrivateModel(LearnsLive):
         return self._model().n_releases_
 
     def explain(self, *, names: Mapping[str, Sequence[str]] | None = None, coverage: float = 0.95) -> Explanation:
-        """Say what the released model makes of each column, and how far the noise of privacy moves that.
+        """Return what the released model makes of each column, and how far the privacy noise moves that.
 
         Of public things alone, so it costs nothing: the model, the encoding, noise scales. No row is read.
 
@@ -515,7 +514,7 @@ class PrivateModel(LearnsLive):
         return order is not None and len(order) == 2 and bool(order[0] == 1)
 
     def _predicted(self, X: Any, ask: Callable[[Learner, Any], FloatArray]) -> FloatArray:
-        """What the released model says of rows, block by block."""
+        """Return the released model's answer for rows, block by block."""
         learner, schema = self._model(), self.encoder_.schema_
         found: list[FloatArray]
         if schema.rows is not None:
@@ -531,7 +530,7 @@ class PrivateModel(LearnsLive):
         return np.concatenate(found)
 
     def _score_of(self, x: Any) -> Any:
-        """Return the score of a dict, a number or one for each class; None where it is to be read as blocks are."""
+        """Return the score of a dict, a number or one for each class; None if it must be read as a block."""
         learner: Learner | None = vars(self).get("learner_")
         if type(x) is not dict or learner is None:
             return None

@@ -1,4 +1,4 @@
-"""The life of one run of both phases: rows that teach the encoding, then rows that the model learns."""
+"""One run of both phases: first rows that teach the encoding, then rows that the model learns."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Learner = OnlineLearner | OfflineLearner
 
 @dataclass
 class RowBlock:
-    """Encoded rows, and indices of their labels or real targets."""
+    """Encoded rows, with indices of their labels or with real targets."""
 
     X: Rows
     y: Any
@@ -52,9 +52,9 @@ class RowBlock:
 
 @dataclass
 class EncodedRows:
-    """What is promised of rows that a learnt schema encodes: a stream whose rows come as they are known.
+    """What is promised about rows that a learnt schema encodes: a stream whose rows arrive while it runs.
 
-    ``blocks`` are rows for a learner that takes all at once.
+    ``blocks`` are rows for a learner that takes all of them at once.
     """
 
     schema: Schema
@@ -72,18 +72,18 @@ class EncodedRows:
 
     def __iter__(self) -> Iterator[RowBlock]:
         self.blocks.reverse()
-        while self.blocks:  # each is let go once it is read
+        while self.blocks:  # each block is dropped once it is read
             yield self.blocks.pop()
 
 
 class Course:
-    """One run of both phases; how its rows are cut into blocks changes no bit of it.
+    """One run of both phases; its result does not depend on how its rows are cut into blocks.
 
     Parameters
     ----------
     encoder : PrivateEncoder
     lesson : Lesson
-        That the encoder has prepared.
+        Prepared by the encoder.
     make : callable
         Returns the learner for :class:`EncodedRows`, before its run begins.
     """
@@ -94,29 +94,29 @@ class Course:
         self._coders = Coders()
         self.learner: Learner | None = None
         self._rows: EncodedRows
-        self._kept: list[RowBlock] | None = None  # rows of a learner that takes all at once
+        self._kept: list[RowBlock] | None = None  # rows for a learner that takes all of them at once
         self.classes: tuple[Any, ...] | None = None
         self.n_features = 0  # of the encoded rows, once there is a learner
         self.closed = False
-        self.users: LiveUsers | None = None  # who counts the rows of users, of both phases
+        self.users: LiveUsers | None = None  # counts the rows of users in both phases
 
     @property
     def taken(self) -> int:
-        """Rows that have taught, and rows that have been learnt."""
+        """Rows that have taught plus rows that have been learnt."""
         again = self.encoder.reused_ and self.learner is not None
         return (0 if again else self._lesson.taken) + (0 if self.learner is None else self.learner.n_rows_)
 
     @property
     def rows_of_phase(self) -> int:
-        """Rows that are still to teach before what they teach is concluded."""
+        """Rows that the current phase still needs before it ends."""
         return self._lesson.rows_of_phase
 
     def expect(self, rows: int) -> None:
-        """Say how many rows have come that wait to teach."""
+        """State how many rows have come and wait to teach."""
         self._lesson.expect(rows)
 
     def coder_for(self, columns: Columns) -> SchemaEncoder | None:
-        """Return what encodes the rows of an input; None before all rows have come that teach."""
+        """Return the encoder for an input; None until all rows that teach have come."""
         return None if self.learner is None else self._coder(columns)
 
     def _coder(self, columns: Any) -> Any:
@@ -126,7 +126,7 @@ class Course:
         return self._lesson.take(batch)
 
     def _rest(self, columns: Any) -> Any:
-        """The rows that are learnt."""
+        """The columns after the rows that taught."""
         return columns if self.encoder.reused_ else RestOfColumns(columns, self.encoder.plan_.rows)
 
     def kinds_for(self, coder: SchemaEncoder | None) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Course:
 
     @property
     def teaches(self) -> int:
-        """Rows that teach."""
+        """How many rows teach."""
         return self._lesson.plan.rows
 
     @property
@@ -144,15 +144,15 @@ class Course:
         return self._lesson.n_rows
 
     def begin(self) -> None:
-        """Reserve what the encoding costs."""
+        """Reserve the cost of the encoding."""
         self._lesson.begin()
 
     def read_as(self, columns: Columns) -> None:
-        """Have an input read as the first one."""
+        """Read another input as the first one was read."""
         self._lesson.read_as(columns)
 
     def check_room(self, n: int) -> None:
-        """Refuse more rows than the horizon has, before one of them is read."""
+        """Refuse more rows than the horizon has left, before any of them is read."""
         if self.taken + n > self.horizon:
             raise BudgetExceeded(
                 f"the next {n} rows would exceed the horizon: {self.taken} of {self.horizon} are used; nothing of them "
@@ -160,7 +160,7 @@ class Course:
             )
 
     def take(self, columns: Columns, batches: Iterable[Batch], coder: SchemaEncoder | None = None) -> None:
-        """Let the next rows teach, or the model learn them; of rows that are reused, none before all have taught."""
+        """Let the next rows teach, or the model learn them; if rows are reused, it waits until all have taught."""
         again = self.encoder.reused_
         row = 1
         for batch in batches:
@@ -175,7 +175,7 @@ class Course:
             self._learn_all(coder, batches)
 
     def take_all(self, columns: Columns) -> None:
-        """Take a whole input of which no cell can be refused, batch by batch as it is read."""
+        """Take a whole input without cells that could be refused, batch by batch as it is read."""
         for batch in columns.batches(self._lesson.kinds, 65536, lambda _: None):
             self._teach(batch)
             if self._lesson.done:
@@ -229,20 +229,20 @@ class Course:
                 self._kept.append(RowBlock(X, y))
 
     def learn_kept(self) -> None:
-        """Let a learner that takes all rows at once have them; any other has learnt them already."""
+        """Give a learner that takes all rows at once its rows; any other learner has learnt them already."""
         if isinstance(self.learner, OfflineLearner):
             self._kept = None
             self.learner.fit_stream(self._rows)
 
     def close(self) -> None:
-        """End it: make the learner's last release, if one is due."""
+        """End the run: make the learner's last release if one is due."""
         self.closed = True
         self._lesson.close()
         if isinstance(self.learner, OnlineLearner):
             self.learner.close()
 
     def abandon(self) -> None:
-        """End it without another release."""
+        """End the run without another release."""
         self.closed = True
         self._lesson.close()
         self._kept = None
@@ -251,7 +251,7 @@ class Course:
 
 
 class Coders:
-    """The encoder of the last input, kept for the next of the same types: of a single row its making took the time.
+    """Keeps the encoder of the last input for the next one of the same types: making it took most of a row's time.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ class Coders:
         self._last: tuple[Any, SchemaEncoder] | None = None  # one assignment: models predict in several threads
 
     def of(self, schema: Schema, columns: Columns) -> SchemaEncoder:
-        """Return what encodes an input, by the one schema that there is."""
+        """Return the encoder of an input under the run's only schema."""
         types = columns.named, tuple((name, columns.floats(name), columns.only_text(name)) for name in columns.names)
         last = self._last
         if last is None or last[0] != types:
@@ -273,7 +273,7 @@ class Coders:
 
 
 def blocks_of(coder: SchemaEncoder, batch: Batch, row: int) -> Iterator[tuple[Rows, Any]]:
-    """Yield encoded rows and targets of a batch, in pieces of a size that a memory has."""
+    """Yield encoded rows and targets of a batch, in pieces of limited size."""
     step = max(1, BLOCK_BYTES // (8 * coder.n_features))
     for start in range(0, batch.num_rows, step):
         piece = coder.encode(batch.slice(start, step), row + start)
@@ -281,9 +281,9 @@ def blocks_of(coder: SchemaEncoder, batch: Batch, row: int) -> Iterator[tuple[Ro
 
 
 def check_declared(declared: Any, columns: Columns, batches: Iterable[Batch], refuse: bool) -> None:
-    """Refuse cells that a declared schema refuses, and rows that it leaves without a number, before any is counted.
+    """Refuse cells that a declared schema refuses, and rows that it leaves without a number, before any row is counted.
 
-    What is learnt of columns refuses no cell, so nothing of these rows is refused later.
+    A learnt encoding of a column refuses no cell, so none of these rows is refused later.
     """
     coder = declared_coder(declared, columns)
     if coder is None:
@@ -297,7 +297,7 @@ def check_declared(declared: Any, columns: Columns, batches: Iterable[Batch], re
 
 
 def declared_coder(declared: Any, columns: Columns) -> SchemaEncoder | None:
-    """Return what encodes the columns that are declared, and may refuse a cell of theirs; None: none is."""
+    """Return the encoder of the declared columns, which may refuse a cell; None: no column is declared."""
     if declared is None:
         return None
     schema = Schema.load(declared, partial=True)
@@ -310,7 +310,7 @@ def declared_coder(declared: Any, columns: Columns) -> SchemaEncoder | None:
 
 
 def check_encoded(coder: SchemaEncoder, declared: Any, batches: Iterable[Batch], refuse: bool) -> None:
-    """Do the same for rows of which none teaches."""
+    """Refuse rows as :func:`check_declared` does, where none of them teaches."""
     if declared is None:
         return
     row = 1
@@ -322,9 +322,9 @@ def check_encoded(coder: SchemaEncoder, declared: Any, batches: Iterable[Batch],
 
 
 def afford(ledger: Ledger, epsilon: float, delta: float) -> None:
-    """Refuse a run that a ledger can surely not carry, before its encoding is paid for."""
+    """Refuse a run that a ledger certainly cannot pay, before its encoding is paid for."""
     left, mu = ledger.remaining, math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta)
-    # one that fits to the last digit is for the ledger itself to judge
+    # if the run fits to the last digit, the ledger itself decides
     if left is not None and mu > left * (1.0 + 1e-9):
         raise BudgetExceeded(
             f"epsilon={epsilon:g} at delta={delta:g}, for the encoding and the model together, is more than is left of "
@@ -333,10 +333,10 @@ def afford(ledger: Ledger, epsilon: float, delta: float) -> None:
 
 
 def together(encoder: PrivateEncoder, model: Guarantee) -> Guarantee:
-    """Return the guarantee of an encoding and of the model behind it, as one.
+    """Return the guarantee of an encoding and the model behind it together.
 
-    Rows that teach and rows that are learnt are different ones, unless they are said to be reused: then both add up.
-    (docs/proofs/phases.md)
+    Rows that teach and rows that are learnt differ, so the larger cost counts; costs of reused rows add up
+    (docs/proofs/phases.md).
     """
     schema, taught = encoder.schema_, encoder.guarantee_
     if encoder.reused_:
@@ -357,16 +357,16 @@ def together(encoder: PrivateEncoder, model: Guarantee) -> Guarantee:
         conditions=(*others, *own),
         private=model.private and taught.private,
     )
-    if model.unit == "user":  # whose figure counts what taught, as the row's does
+    if model.unit == "user":  # the model's figure for users includes the rows that taught, and so does the row's
         return replace(both, parameter=max(model.mu, taught.mu))
     row = replace(both, parameter=max(model.mu, taught.mu), user_factor=None)
     if model.rows_per_user is None or math.isinf(row.parameter) or taught.mu > model.mu:
-        return row  # by group privacy of the more expensive of them
+        return row  # by group privacy from the more expensive of the two
     return of_user(row, model.user_mu or 0.0, "row")
 
 
 def declared_target(name: str | int, classes: Any, span: tuple[float, float] | None) -> Target | None:
-    """Return the target of declared labels or of a declared range, of which any other makes a null row."""
+    """Return the target of declared labels or of a declared range; any other value makes a null row."""
     if span is not None:
         return Target(name, range=span, rest="null")
     if classes is None:

@@ -1,6 +1,6 @@
-"""Which learner stands behind a learnt encoding, and its settings: from public numbers alone, for whoever asks.
+"""Chooses the learner behind a learnt encoding, and its settings, from public numbers alone.
 
-The estimators of this room and ``privol run`` ask here, so that both learn the same model.
+The estimators of this room and ``privol run`` both use it, so both learn the same model.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ __all__ = [
     "within_budget",
 ]
 
-#: Kinds of guarantees that an encoding's can stand beside.
+#: Kinds of guarantees that can be combined with an encoding's.
 _BESIDE = "gdp", "none"
 _MOST_FEATURES = 1 << 30
-# Of one model at the end (docs/offline.md): of two classes noise on the minimiser is better than steps where rows times
-# mu, over the square of the longest row, are fewer than the first; moments have the square of so many features at most,
-# and so strong a convexity.
+# For one model at the end (docs/offline.md). With two classes, noise on the minimiser is better than noisy steps if
+# rows times mu, over the square of the longest row, are fewer than the first number. The other numbers bound the
+# features whose moments are taken, and the strong convexity.
 _FEW_ROWS, _MOST_OF_MOMENTS, _L2_OF_MOMENTS = 120.0, 1000, 0.001
-_MOST_OF_STEP = 1 << 20  # rows that a learner adds up to one step
-_HALVINGS = 30  # of the share of mu that a learner may have beside what a user's rows taught
+_MOST_OF_STEP = 1 << 20  # rows that a learner adds up in one step
+_HALVINGS = 30  # to find the share of mu left for a learner beside a user's rows that taught
 _OF_NOISY_STEPS = "nogd", "dola", "sparse-dola"
 
 
 def default_loss(n_classes: int) -> str:
-    """Return the loss to take first for so many classes; 0: for real targets."""
+    """Return the loss to try first for ``n_classes`` classes; 0: for real targets."""
     return "squared" if n_classes == 0 else "logistic" if n_classes == 2 else "softmax"
 
 
@@ -55,13 +55,14 @@ def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str
     Parameters
     ----------
     name : str or None
-        Of the learner; None: the default one for the loss.
+        The learner; None: the default one for the loss.
     stream : object
-        With ``schema``, ``classes`` and ``n_features``, such as a :class:`~privol.streams.Stream` of encoded rows.
+        An object with ``schema``, ``classes`` and ``n_features``, such as a :class:`~privol.streams.Stream` of encoded
+        rows.
     horizon : int
         Rows that the learner's budget must last for.
     given : mapping
-        What is stated, which comes first.
+        What the user has stated, which takes precedence.
     """
     n_classes = 0 if stream.classes is None else len(stream.classes)
     found: dict[str, Any] = {"on_invalid": "zero", "x_bound": stream.schema.usual_norm}
@@ -72,7 +73,7 @@ def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str
     if stream.classes is None and target is not None and target.range is not None:
         found["y_bound"] = 1.0
     name = default_name(loss, given) if name is None else name
-    if name in (default_name(loss), default_name(loss, ("l2",))):  # also that which one's own settings ask for
+    if name in (default_name(loss), default_name(loss, ("l2",))):  # also if the user's own settings ask for it
         words = ("epsilon", "delta", "adjacency", "fit_intercept")
         found |= settings_without_look(
             loss,
@@ -90,22 +91,21 @@ def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str
 
 
 def last_model_for(rows: Any, horizon: int, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the learner to take for one model at the end, and its settings, from public numbers.
+    """Return the learner for a single model at the end, and its settings, from public numbers.
 
     Parameters
     ----------
     rows, given
         As for :func:`defaults_for`; ``given`` has the loss, epsilon, delta and the adjacency.
     horizon : int
-        Rows that there are.
+        Number of rows.
 
     Returns
     -------
     name : str
-        Of real targets that of PQFTL, whose moments of all rows have noise once; of two classes that of
-        OutputPerturbation where rows are few for the budget; else the default learner, which shows its last model. All
-        have a guarantee of Gaussian differential privacy, which the encoding's can stand beside, or share a budget
-        with.
+        For real targets PQFTL, which adds noise once to the moments of all rows. For two classes OutputPerturbation if
+        rows are few for the budget. Otherwise the default learner, which shows its last model. All have a guarantee of
+        Gaussian differential privacy, which can be combined with the encoding's in parallel or in one budget.
     settings : dict
     """
     loss = given["loss"]
@@ -131,10 +131,10 @@ def last_model_for(rows: Any, horizon: int, given: Mapping[str, Any]) -> tuple[s
 
 
 def noisy_steps(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return rows of a step, and the radius, of a learner that adds noise to gradients; nothing for others.
+    """Return the rows of a step and the radius for a learner that adds noise to gradients; nothing for others.
 
-    ``given`` has the horizon, the bound of the rows, and what is stated: nothing is chosen where it states a set or the
-    length of steps.
+    ``given`` has the horizon, the bound of the rows, and what the user states; if that includes a set or the length of
+    steps, nothing is chosen.
     """
     if name not in _OF_NOISY_STEPS or given.keys() & {"radius", "domain", "batch", "step_size", "l2"}:
         return {}
@@ -149,7 +149,7 @@ def noisy_steps(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def may_learn_encoding(made: Any, horizon: int | None) -> bool:
-    """Whether a learner's guarantee is one that a learnt encoding can be put beside."""
+    """Whether a learnt encoding can be combined with the guarantee of this learner."""
     return _promise(made, horizon).kind in _BESIDE
 
 
@@ -170,26 +170,27 @@ def encoder_for(
     crosses: Sequence[tuple[str, str]] = (),
     sketch: int = 0,
 ) -> PrivateEncoder:
-    """Return what learns the encoding for a learner: with its budget, or from all rows with ``mu`` of its own.
+    """Return the encoder for a learner: with the learner's budget, or from all rows with ``mu`` of its own.
 
     Parameters
     ----------
     made : OnlineLearner
-        Whose budget, adjacency and seed it gets.
+        The encoder gets its budget, adjacency and seed.
     horizon : int or None
         Rows of the whole stream; None: they are counted.
     ledger : Ledger or None
     regression : bool or None
-        As of :class:`~privol.encoding.PrivateEncoder`, as are those that are not named here.
+        As for :class:`~privol.encoding.PrivateEncoder`; so are the parameters that are not described here.
     mu : float, optional
-        What it may spend on all rows, which are learnt too.
+        What the encoder may spend on all rows, which are then learnt too.
     reuse_rows : bool or None
-        Without mu: None lets all rows teach where the first would be too few, for a share of the learner's budget.
+        Without ``mu``: None lets all rows teach if the first ones would be too few, for a share of the learner's
+        budget.
 
     Raises
     ------
     InvalidParameter
-        If the learner's guarantee is none that the encoding can be put beside.
+        If the learner's guarantee cannot be combined with the encoding's.
     """
     promise = _promise(made, horizon)
     if promise.kind not in _BESIDE:
@@ -202,7 +203,7 @@ def encoder_for(
         users["user_separation"] = getattr(made, "user_separation", 1)
     epsilon = epsilon_of(made)
     reuse = False if epsilon is None else reuse_rows
-    if epsilon is None:  # noise that is stated: the more features, the less it costs, and how many is to be learnt
+    if epsilon is None:  # the noise is stated: more features lower the cost, and their number is still to be learnt
         epsilon = epsilon_within(_promise(made, horizon, _MOST_FEATURES).parameter, made.delta)
     if mu is not None:
         epsilon, reuse = epsilon_within(mu, made.delta), True
@@ -224,10 +225,10 @@ def encoder_for(
 
 
 def within_budget(made: Any, stream: Any, horizon: int) -> Any:
-    """Return a learner whose budget is for users, with less of it if rows of a user that taught the encoding need some.
+    """Return a learner for a user's budget, reduced if the user's rows that taught the encoding need a part of it.
 
-    The encoding leaves the model its share for each row of a user, which is enough where more of them that are learnt
-    cost more each, as of sums; not where the last of them cost less, as of iterates that are all released.
+    The encoding leaves the model its share for each row of a user. That suffices if more rows learnt cost more each, as
+    with sums, but not if the last rows cost less, as with iterates that are all released.
 
     Parameters
     ----------
@@ -240,7 +241,7 @@ def within_budget(made: Any, stream: Any, horizon: int) -> Any:
     n_classes = 2 if stream.classes is None else len(stream.classes)
 
     def costs(epsilon: float) -> float:
-        """Of all rows of a user, those that taught among them."""
+        """Cost of all rows of a user, including those that taught."""
         made.epsilon = epsilon
         return promise_beside(made, stream, horizon, n_classes).mu
 
@@ -248,7 +249,7 @@ def within_budget(made: Any, stream: Any, horizon: int) -> Any:
     if getattr(made, "rows_per_user", None) is None or epsilon is None or math.isinf(epsilon):
         return made
     most = promise_of(made, stream.n_features, horizon, n_classes).mu
-    low, high = 0.0, 1.0  # shares of mu: none, and all
+    low, high = 0.0, 1.0  # shares of mu: none and all
     if costs(epsilon) > most:
         for _ in range(_HALVINGS):
             share = (low + high) / 2
@@ -260,10 +261,10 @@ def within_budget(made: Any, stream: Any, horizon: int) -> Any:
 
 
 def behind_schema(found: Guarantee, schema: Any) -> Guarantee:
-    """Return what a guarantee becomes together with that of the schema, which earlier rows taught.
+    """Return a guarantee combined with that of the schema, which earlier rows taught.
 
-    A row taught or is learnt, so both cost what the more expensive one costs (docs/proofs/phases.md). The figure of all
-    rows of a user has both in it already.
+    Each row taught or is learnt, so both together cost as much as the more expensive one (docs/proofs/phases.md). The
+    figure for all rows of a user includes both already.
     """
     learnt = None if schema is None else schema.learnt
     if learnt is None or found.unit == "user" or learnt.mu <= found.mu:
@@ -273,14 +274,14 @@ def behind_schema(found: Guarantee, schema: Any) -> Guarantee:
         found,
         kind="none" if math.isinf(learnt.mu) else found.kind,
         parameter=learnt.mu,
-        user_factor=None,  # of the models; any rows of a user cost no more than their number times this
+        user_factor=None,  # for the models; a user's rows never cost more than their number times this
         conditions=(*found.conditions, own),
         private=found.private and learnt.private,
     )
 
 
 def with_schema(found: Guarantee, schema: Any) -> Guarantee:
-    """Return what a guarantee becomes together with that of the schema, which the same rows taught."""
+    """Return a guarantee combined with that of the schema, which the same rows taught."""
     learnt = schema.learnt
     own = (
         f"the schema was learnt from the same rows by {schema.taught_by}, under the Gaussian mechanism with mu = "
@@ -307,9 +308,9 @@ def with_schema(found: Guarantee, schema: Any) -> Guarantee:
 
 
 def of_user(row: Guarantee, mu: float, unit: str) -> Guarantee:
-    """Return a guarantee for one row with what all rows of a user cost, as figures of the unit."""
+    """Return a guarantee for one row, extended by the cost of all rows of a user, with figures for ``unit``."""
     most = row.rows_per_user or 1
-    if unit == "user":  # what is divided by is rounded down
+    if unit == "user":  # the divisor is rounded down
         factor = max(mu / row.mu / UP, 1.0) if row.mu else 1.0
         return replace(row, unit=unit, parameter=mu, user_factor=factor if factor < most else None)
     factor = max(mu / row.mu * UP, 1.0) if row.mu else 1.0

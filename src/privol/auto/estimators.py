@@ -259,7 +259,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
             return scores[:, self._order]
         return scores if self._order[0] == 0 else -scores
 
-    # ---- what the base asks for ---------------------------------------------------------------------
+    # ---- for the base class -------------------------------------------------------------------------
 
     def _loss(self, n_classes: int) -> str:
         return default_loss(max(n_classes, 2))
@@ -268,7 +268,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         return False
 
     def _known(self) -> NDArray[Any] | None:
-        """Labels that are declared, ascending."""
+        """The declared labels, ascending."""
         given: NDArray[Any] | None = vars(self).get("_given")
         return given if self.classes is None else _checked(self.classes)
 
@@ -437,7 +437,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         score = self._score_of(x)
         return float(self.predict([x])[0] if score is None else self.schema_.unscale(score))
 
-    # ---- what the base asks for ---------------------------------------------------------------------
+    # ---- for the base class -------------------------------------------------------------------------
 
     def _loss(self, n_classes: int) -> str:
         return default_loss(0)
@@ -459,13 +459,13 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         return read_numbers(y, self.on_invalid == "raise", learnt)
 
     def _show(self, classes: tuple[Any, ...] | None) -> None:
-        """Nothing is shown of real targets."""
+        """Set nothing: real targets have no labels."""
 
 
 def _checked(classes: Any) -> NDArray[Any]:
     """Return declared labels, ascending."""
     listed = classes.tolist() if isinstance(classes, np.ndarray) else classes
-    Labels(listed, None)  # refuses labels that are none, or the same
+    Labels(listed, None)  # refuses missing or repeated labels
     if isinstance(listed, Mapping) or len({isinstance(label, str) for label in listed}) > 1:
         raise InvalidParameter(f"classes must be of one kind, numbers or text, found {classes!r}")
     return np.unique(np.asarray(classes))

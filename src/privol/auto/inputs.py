@@ -1,4 +1,4 @@
-"""Rows as a caller has them: columns of a frame, an array or dicts, with a target beside them."""
+"""Rows in the form a caller has them: columns of a frame, an array or dicts, with a target beside them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _READABLE = str | bool | np.bool_ | numbers.Real | Decimal | date | time | None
 
 
 def columns_of(X: Any, names: Sequence[str] | None = None) -> Columns:
-    """Return the columns of a frame, or of a 2-d array; ``names``: what they are called.
+    """Return the columns of a frame or of a 2-d array; ``names`` are the names to use.
 
     Raises
     ------
@@ -51,20 +51,20 @@ def columns_of(X: Any, names: Sequence[str] | None = None) -> Columns:
         If it cannot be read as columns.
     """
     if is_frame(X):
-        return FrameColumns(X, names, held=True)  # the number of a row says whether it teaches or is learnt
+        return FrameColumns(X, names, held=True)  # the number of a row decides whether it teaches or is learnt
     return ArrayColumns(X, names)
 
 
 def dict_columns(rows: Sequence[Any], names: Sequence[str]) -> Columns:
-    """Return dicts as columns of these names; a key that is not there is a missing cell."""
+    """Return dicts as columns with these names; an absent key is a missing cell."""
     template = dict.fromkeys(names)
     return DictColumns(template, iter(()), rows)
 
 
 def unreadable(X: Any, names: Collection[str] = ()) -> NDArray[np.bool_]:
-    """Return which rows of an array, of a pandas frame or of a list of dicts cannot be read.
+    """Return which rows of an array, a pandas frame or a list of dicts cannot be read.
 
-    These have a cell that is no number, text, date or time, or are no dict of columns of these ``names``.
+    Such a row has a cell that is not a number, text, date or time, or is not a dict of columns with these ``names``.
     """
     if isinstance(X, list):
         return np.fromiter((not _is_row(row, names) for row in X), dtype=bool, count=len(X))
@@ -90,7 +90,7 @@ def _readable(cell: Any) -> bool:
         except UnicodeEncodeError:
             return False
         return True
-    if isinstance(cell, np.timedelta64):  # which NumPy counts among the integers
+    if isinstance(cell, np.timedelta64):  # NumPy counts it among the integers
         return False
     if isinstance(cell, numbers.Integral):
         return abs(int(cell)) < 10**400
@@ -98,10 +98,9 @@ def _readable(cell: Any) -> bool:
 
 
 def without(X: Any, rows: NDArray[np.bool_]) -> Any:
-    """Return an array, a pandas frame or dicts without the cells of these rows that have no type: each may be one of
-    those that cannot be read.
+    """Return an array, a pandas frame or dicts without the untyped cells of these rows, which may be unreadable.
 
-    Columns of a type keep it, and so all of their cells: :class:`Blanked` leaves those of these rows out.
+    Typed columns keep their type and all their cells; :class:`Blanked` leaves out those of these rows.
     """
     if isinstance(X, list):
         return [{} if gone else row for row, gone in zip(X, rows.tolist(), strict=True)]
@@ -133,7 +132,7 @@ def count_of(X: Any) -> int:
 
 
 class Blanked(ColumnsAround):
-    """Columns of which some rows have no cell; those of the others are read as if these were not there.
+    """Columns in which some rows have no cells; the others are read as if those rows did not exist.
 
     Parameters
     ----------
@@ -163,13 +162,13 @@ class Labelled(ColumnsAround):
     Parameters
     ----------
     columns : Columns
-        Of known length.
+        Their length must be known.
     name : str
-        What the target is called: no column is.
+        The name of the target, which no column has.
     target : pyarrow array
-        Numbers, or a dictionary of strings with int32 indices; null where it is missing.
+        Numbers, or a dictionary of strings with int32 indices; null where missing.
     as_text : bool
-        Whether it is text in the input itself.
+        Whether the target is text in the input itself.
     """
 
     def __init__(self, columns: Columns, name: str, target: Any, as_text: bool) -> None:
@@ -198,11 +197,11 @@ class Labelled(ColumnsAround):
             yield pa.RecordBatch.from_arrays([columns[name] for name in kinds], names=list(kinds))
 
     def target_batch(self, kind: Kind) -> Batch:
-        """Return the targets alone, of a kind."""
+        """Return only the targets, as values of the given kind."""
         return arrow("targets").RecordBatch.from_arrays([self._cells(kind)], names=[self._name])
 
     def _cells(self, kind: Kind | None) -> Any:
-        """The target of a kind: numbers as text are the shortest that read back as the same number."""
+        """The target as the given kind: numbers become the shortest texts that read back as the same numbers."""
         pa = arrow("frames")
         target = self._target
         if kind == "text" and pa.types.is_floating(target.type):
@@ -227,14 +226,14 @@ def read_numbers(y: Any, refuse: bool, learnt: int) -> Any:
     ----------
     y : array-like of shape (n,)
     refuse : bool
-        A target that is not finite is an error.
+        Whether a target that is not finite is an error.
     learnt : int
-        Rows that came before, for the error.
+        Number of rows before these, for the message.
 
     Raises
     ------
     InvalidRow
-        That names the row.
+        The message names the row.
     """
     given = column_or_1d(column_of(y), warn=True)
     found = targets_of(given)
@@ -245,15 +244,15 @@ def read_numbers(y: Any, refuse: bool, learnt: int) -> Any:
 
 
 class LabelType:
-    """Of which type labels are, as far as blocks so far have said it: public, as the types of columns are.
+    """The type of the labels, as far as the blocks so far have shown it: public, as the types of columns are.
 
     Attributes
     ----------
     kind : {"truth values", "numbers", "text", "any"} or None
-        "any": of no declared type, and none is refused. Each label is what it is alone, and how they are shown follows
-        from those that were learnt: the first label must not decide how the others are read.
+        "any": there is no declared type, and no label is refused. Each label is then read by itself, and the form in
+        which labels are shown follows from those learnt: the first label must not decide how others are read.
     dtype : dtype
-        Of the labels that are shown.
+        Type of the labels that are shown.
     """
 
     def __init__(self) -> None:
@@ -262,14 +261,14 @@ class LabelType:
 
     @classmethod
     def of(cls, texts: Sequence[Any]) -> LabelType:
-        """Return the type of labels that a file has: whole numbers, if all are, else text."""
+        """Return the label type for a file: whole numbers if all labels are, otherwise text."""
         told, keys = cls(), [label_key(text) for text in texts]
         whole = all(isinstance(key, float) and key.is_integer() and abs(key) < 2**53 for key in keys)
         told.kind, told.dtype = ("numbers", np.dtype(np.int64)) if whole else ("text", np.dtype(str))
         return told
 
     def see(self, labels: NDArray[Any], refuse: bool) -> None:
-        """Take it from the first block that has labels: declared or, where others are refused, that of its first."""
+        """Take the type from the first block with labels: the declared one, or, if others are refused, its first."""
         if self.kind is not None:
             return
         if labels.dtype.kind != "O":
@@ -285,7 +284,7 @@ class LabelType:
         self.dtype = np.dtype(shown_as.get(self.kind, object))
 
     def shown(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Return labels that were learnt by their texts as they were given."""
+        """Return labels that were learnt as texts in the form in which they were given."""
         if self.kind == "any":
             return LabelType.of(texts).shown(texts)
         if self.kind in (None, "text"):
@@ -295,7 +294,7 @@ class LabelType:
 
 
 def kind_of(cell: Any) -> str | None:
-    """Of what kind a label is; None: it is missing, or none."""
+    """Return the kind of a label; None if it is missing or not a label."""
     if isinstance(cell, bool | np.bool_):
         return "truth values"
     if isinstance(cell, str):
@@ -312,26 +311,26 @@ def read_labels(
     learnt: int,
     missing: Collection[str] = MISSING_TEXTS,
 ) -> Any:
-    """Return labels as a dictionary of texts, null for each that is missing or none.
+    """Return labels as a dictionary of texts, null for each that is missing or not a label.
 
     Parameters
     ----------
     y : array-like of shape (n,)
     told : LabelType
-        Of the labels so far.
+        Type of the labels so far.
     declared : sequence of labels, optional
-        All others are none. Default: they are learnt.
+        Any other value is not a label. Default: labels are learnt.
     refuse : bool
-        A label that is missing or none is an error.
+        Whether a value that is missing or not a label is an error.
     learnt : int
-        Rows that came before, for the error.
+        Number of rows before these, for the message.
     missing : collection of str
-        Texts that stand for a label that is missing.
+        Texts that stand for a missing label.
 
     Raises
     ------
     InvalidRow
-        That names the row.
+        The message names the row.
     """
     pa = arrow("labels")
     given = column_or_1d(column_of(y), warn=True)
@@ -356,7 +355,7 @@ def read_labels(
 
 
 def _distinct(given: NDArray[Any]) -> tuple[list[Any], NDArray[Any]]:
-    """Return the distinct targets as they are alone, and which of them each row has."""
+    """Return the distinct targets, each read by itself, and which of them each row has."""
     if given.dtype.kind != "O":
         values, rows = np.unique(given, return_inverse=True)
         return values.tolist(), rows
@@ -364,7 +363,7 @@ def _distinct(given: NDArray[Any]) -> tuple[list[Any], NDArray[Any]]:
     cells: list[Any] = []
     rows = np.empty(len(given), dtype=np.int64)
     for i, cell in enumerate(map(single, given.tolist())):
-        # a type of the caller's own may be equal to anything, or have no hash
+        # an object of the caller's own type may equal anything, or have no hash
         key = (type(cell), cell if type(cell) in _OWN_HASH else id(cell))
         rows[i] = found.setdefault(key, len(cells))
         if rows[i] == len(cells):
@@ -375,7 +374,7 @@ def _distinct(given: NDArray[Any]) -> tuple[list[Any], NDArray[Any]]:
 def _label(
     cell: Any, told: LabelType, known: set[Any] | None, declared: Sequence[Any] | None, missing: Collection[str]
 ) -> tuple[str | None, str | None]:
-    """Return the text of a label, None where it counts as missing, and why it would be refused."""
+    """Return the text of a label, None if it counts as missing, and the reason if it would be refused."""
     kind = kind_of(cell)
     if kind is None:
         return None, "labels"

@@ -1,4 +1,4 @@
-"""What is kept of an estimator: public values by which another process predicts, or goes on."""
+"""The kept form of an estimator: public values from which another process can predict or continue."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ __all__ = ["Directory", "describe_encoding", "describe_shown", "encoding_of", "l
 
 _FORMAT, _VERSION = "privol.estimator", 1
 _ENCODING = "encoding.json"
-# Not learnt: an object of this process, and a seed that would give the noise away.
+# Excluded: an object of this process, and a seed that would reveal the noise.
 _LEFT_OUT = "ledger", "random_state"
 
 
 class Directory(Keeper, Protocol):
-    """Where a run is kept: :class:`privol.state.State`."""
+    """The directory that keeps a run: :class:`privol.state.State`."""
 
     directory: Path
 
     def describe(self, inputs: dict[str, Any]) -> None:
-        """Say how rows become features."""
+        """Record how rows become features."""
 
     def keep_taught(self, blocks: Callable[[bytes], Iterable[Any]] | None) -> None:
-        """Note the rows that taught, as the encoding has them; None: they cannot be read again."""
+        """Record the rows that taught, as the encoding has them; None: they cannot be read again."""
 
     def check_taught(self, blocks: Callable[[bytes], Iterable[Any]] | None) -> None:
-        """Refuse to continue with others."""
+        """Refuse to continue with other rows."""
 
 
 # ---- of an estimator ---------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ class Directory(Keeper, Protocol):
 def parameters_of(model: Any) -> dict[str, Any]:
     """Return an estimator's parameters as JSON values, without ``ledger`` and ``random_state``."""
     found = {name: value for name, value in model.get_params(deep=False).items() if name not in _LEFT_OUT}
-    if found["mu"] is None:  # what was run, whatever the default is one day
+    if found["mu"] is None:  # the value that was used, even if the default changes later
         found["epsilon"] = epsilon_of(model)
     if found["declared"] is not None:
         found["declared"] = Schema.load(found["declared"], partial=True).to_record()
@@ -72,14 +72,14 @@ def _plain(value: Any) -> Any:
 
 
 def describe_shown(model: Any, encoding: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an estimator shows besides its learner, as JSON values.
+    """Return the public values of an estimator, without those of its learner, as JSON values.
 
     Parameters
     ----------
     model : PrivateModel
-        With a learner.
+        The model; it has a learner.
     encoding : mapping
-        Of :func:`describe_encoding`.
+        The result of :func:`describe_encoding`.
     """
     state = vars(model)
     names, classes, cut = state.get("feature_names_in_"), state.get("classes_"), state.get("_cut", math.inf)
@@ -99,22 +99,22 @@ def describe_shown(model: Any, encoding: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show(kind: Callable[..., Any], record: Mapping[str, Any], schema: Any, learner: Any) -> Any:
-    """Return an estimator that shows what one has released.
+    """Return an estimator that shows what another one has released.
 
     Parameters
     ----------
     kind : class
     record : mapping
-        Of :func:`describe_shown`.
+        The result of :func:`describe_shown`.
     schema : mapping
         Record of the schema.
     learner : OnlineLearner or OfflineLearner
-        That shows the model.
+        The learner that shows the model.
 
     Raises
     ------
     StateError
-        If it is of another format or version.
+        If the record has another format or version.
     """
     if record.get("format") != _FORMAT or record.get("version") != _VERSION:
         raise StateError(f"an estimator of format {record.get('format')!r}, version {record.get('version')!r}: "
@@ -138,7 +138,7 @@ def show(kind: Callable[..., Any], record: Mapping[str, Any], schema: Any, learn
 
 
 def describe_encoding(encoder: PrivateEncoder) -> dict[str, Any]:
-    """Return what an encoder has learnt, and what that cost, as JSON values. Public."""
+    """Return what an encoder has learnt and its cost, as JSON values. Public."""
     account = getattr(encoder, "account_", None)
     return {
         "schema": encoder.schema_.to_record(),
@@ -172,28 +172,28 @@ def encoding_of(
     data: Any,
     words: Mapping[str, Any],
 ) -> tuple[dict[str, Any], Stream]:
-    """Return the encoding of a kept run, and the rows behind it: what is learnt now, or what was learnt before.
+    """Return the encoding of a kept run and the rows after it, whether it is learnt now or was learnt before.
 
-    It is public, and on the disk before a row is learnt by it. Behind one that was learnt before come the same rows:
-    one that taught it must not be among those that are learnt, where a row is said to be in one part only.
+    The encoding is public, and on the disk before any row is learnt with it. If it was learnt before, the same rows
+    must follow: a row that taught it must not be learnt if the guarantee says that each row is in only one part.
 
     Parameters
     ----------
     checkpoint : Directory
     model : PrivateModel
     encoder : PrivateEncoder
-        Learns, or is restored.
+        It learns or is restored.
     ledger : Ledger
-        That pays.
+        The ledger that pays.
     learn : callable
-        Lets the encoder learn, and returns the rows that are left.
+        Lets the encoder learn, and returns the remaining rows.
     data, words
         What is read, and how: arguments of :func:`privol.open_stream`.
 
     Raises
     ------
     StateError
-        If what is there is of other parameters, another ledger, another version or other rows.
+        If the directory holds other parameters, another ledger, another version or other rows.
     """
     directory = checkpoint.directory
     file, parameters = directory / _ENCODING, parameters_of(model)
@@ -223,7 +223,7 @@ def encoding_of(
         raise StateError(f"{directory}: the ledger has no account of the encoding in this directory")
     _restore(encoder, found)
     encoder.ledger_, encoder.account_ = ledger, account
-    if encoder.reused_:  # all rows are in both, and pay for both
+    if encoder.reused_:  # all rows are in both parts and pay for both
         return dict(found), _opened(data, words, encoder, 1)
     stream = _opened(data, words, encoder, encoder.plan_.rows + 1)
     stream.beside = account.plan_id
@@ -232,7 +232,7 @@ def encoding_of(
 
 
 def ledger_beside(directory: Path, given: Any, adjacency: str) -> Ledger:
-    """Return the ledger of a kept run: the one that is given, which must outlive the process, or the directory's own.
+    """Return the ledger of a kept run: the given one, which must outlive the process, or the directory's own.
 
     Raises
     ------
@@ -252,14 +252,14 @@ def ledger_beside(directory: Path, given: Any, adjacency: str) -> Ledger:
     return known
 
 
-#: How an input is written, as far as a learnt schema says it.
+#: How an input is written, as a learnt schema states it.
 _IN_SCHEMA = "target", "header", "sep", "encoding", "columns"
 
 
 def _taught(data: Any, words: Mapping[str, Any], encoder: PrivateEncoder, key: bytes) -> Iterator[Block]:
     """Yield the rows that taught an encoding, block by block, as it encodes them; the input is read once more.
 
-    By a hash of the key they say whose they are, where a cap counts them.
+    If a cap counts users, each row has its user, hashed with the key.
     """
     stream = _opened(data, words, encoder, 1, encoder.plan_.rows)
     stream.go_on(key)
@@ -269,7 +269,7 @@ def _taught(data: Any, words: Mapping[str, Any], encoder: PrivateEncoder, key: b
 def _opened(
     data: Any, words: Mapping[str, Any], encoder: PrivateEncoder, first_row: int, last_row: int | None = None
 ) -> Stream:
-    """Return the rows from this one on, and up to that one, as an encoding has them."""
+    """Return the rows from ``first_row`` to ``last_row``, as an encoding has them."""
     schema = encoder.schema_
     left = {name: value for name, value in words.items() if name not in _IN_SCHEMA or schema.rows is not None}
     if schema.rows is None:

@@ -1,4 +1,4 @@
-"""Rows that come block by block: the life of a run of both phases, and whose rows they are."""
+"""Rows that come block by block: the course of a run of both phases, and the users of the rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def one_at_a_time(method: Method) -> Method:
-    """Let a second thread wait: two that count rows of one phase could end it twice, with the same noise."""
+    """Make a second thread wait: two threads that count rows of one phase could end it twice, with the same noise."""
 
     @functools.wraps(method)
     def held(self: Any, *values: Any, **words: Any) -> Any:
@@ -41,7 +41,7 @@ def one_at_a_time(method: Method) -> Method:
 
 
 class LearnsLive(ReadsTables):
-    """What :class:`PrivateModel` does with rows that are not all there at once."""
+    """How :class:`PrivateModel` learns rows that arrive over time."""
 
     horizon: int | None
     reuse_rows: bool | None
@@ -65,7 +65,7 @@ class LearnsLive(ReadsTables):
     def _seen(self, course: Course) -> None: ...
 
     def _counting(self, X: Any, users: Any, course: Course | None) -> tuple[LiveUsers | None, NDArray[np.bool_] | None]:
-        """Return who counts the users of a block, and which of its rows are surplus rows."""
+        """Return the counter of users for a block, and which of its rows are surplus rows."""
         if users is not None and sp.issparse(X):
             raise InvalidParameter("users of sparse rows are not counted, and users was given")
         before, begun = None if course is None else course.users, course is not None
@@ -76,7 +76,7 @@ class LearnsLive(ReadsTables):
 
     @one_at_a_time
     def _partial_fit(self, X: Any, y: Any, users: Any = None, **stated: Any) -> Self:
-        """Learn a block of rows; ``stated``: attributes that the first one brings."""
+        """Learn a block of rows; ``stated`` has attributes that the first block sets."""
         self._let_teach()
         course: Course | None = vars(self).get("_course")
         first = course is None
@@ -122,8 +122,8 @@ class LearnsLive(ReadsTables):
         try:
             course.take(table, batches, coder)
         except BaseException:
-            # Too little was seen, the ledger cannot carry the model, or an interrupt: some rows of the block may have
-            # been counted, and the same ones again would be in the run twice.
+            # Too little exceeds the noise, the ledger cannot carry the model, or an interrupt came: some rows of the
+            # block may have been counted, and learning them again would put them into the run twice.
             course.abandon()
             raise
         finally:
@@ -148,9 +148,9 @@ class LearnsLive(ReadsTables):
 
         Notes
         -----
-        A dict of plain cells (text, numbers, truth values, None) without a ``user`` takes no detour: to be learnt it
-        costs a few microseconds. Of those that teach up to 1,024 wait for each other, read and copied, and are counted
-        together, at the latest with the last one of their phase.
+        A dict of plain cells (text, numbers, truth values, None) without a ``user`` takes a short path: learning it
+        costs a few microseconds. Up to 1,024 rows that teach are read, copied and counted together, at the latest with
+        the last row of their phase.
         """
         with self._alone():
             single = vars(self).get("_single") if user is None else None
@@ -163,24 +163,24 @@ class LearnsLive(ReadsTables):
                 self._expect_more(x, y)
         return self
 
-    # ---- rows one by one -----------------------------------------------------------------------------
+    # ---- single rows ---------------------------------------------------------------------------------
 
     def _alone(self) -> Any:
         return self.__dict__.setdefault("_lock", threading.RLock())
 
     def _waiting(self) -> int:
-        """Rows that wait for others, to teach together."""
+        """Number of rows that wait to teach together."""
         single = vars(self).get("_single")
         return len(single) if type(single) is WaitingRows else 0
 
     def _let_teach(self) -> None:
-        """Let the rows teach that wait, if any do."""
+        """Let the waiting rows teach, if there are any."""
         single = vars(self).get("_single")
         if type(single) is WaitingRows and len(single):
             self._partial_fit(*single.let_go())
 
     def _expect_more(self, x: dict[Any, Any], y: Any) -> None:
-        """A dict has taken the way of blocks: make what lets the next ones take none, and remember its target."""
+        """After a dict that was learnt as a block: build the short path for the next ones, and remember its target."""
         course: Course | None = vars(self).get("_course")
         if course is None or course.closed or course.users is not None or isinstance(course, SparseCourse):
             self._single = None
@@ -210,7 +210,7 @@ class LearnsLive(ReadsTables):
             return None
 
         def index(y: Any) -> float:
-            """What a label is in the schema, read as that of a row."""
+            """Return the code of a label in the schema, read as a row's label would be."""
             table = self._labelled(dict_columns([{}], names), [y], None, course.taken)
             name = table.names[-1]
             found = coder.targets(table.target_batch(coder.kinds[name]), 1)
@@ -222,7 +222,7 @@ class LearnsLive(ReadsTables):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_") and not name.endswith("_") and "_single" in vars(self):
-            # a parameter: rows that wait came before it, and those that come are read anew
+            # a parameter changed: waiting rows came before that, and later ones are read anew
             with self._alone():
                 self._let_teach()
                 self._single = None

@@ -1,4 +1,4 @@
-"""Rows and targets as a caller gives them to an estimator, as tables that a run takes."""
+"""Turns rows and targets that a caller gives to an estimator into tables that a run takes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FITTED = (
 
 
 class ReadsTables(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
-    """What reads the rows of an estimator, and remembers of which columns they are."""
+    """Reads the rows of an estimator and remembers their columns."""
 
     declared: Any
     on_invalid: str
@@ -47,11 +47,11 @@ class ReadsTables(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         """Return the targets of a block as a pyarrow array, before anything of it is learnt."""
 
     def _public_labels(self) -> tuple[Any, ...] | None:
-        """Return the labels that are declared, ascending; None: none are."""
+        """Return the declared labels, ascending; None: none are declared."""
         return None
 
     def _forget(self) -> None:
-        """Let go of an earlier run: one that is going on ends."""
+        """Drop an earlier run; one that is open ends."""
         course: Course | None = vars(self).get("_course")
         if course is not None and not course.closed:
             course.abandon()
@@ -61,7 +61,7 @@ class ReadsTables(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
     def _columns(
         self, X: Any, *, reset: bool, least: int = 1, gone: NDArray[np.bool_] | None = None
     ) -> tuple[Columns, NDArray[np.bool_] | None]:
-        """Return rows as columns, and which of them are null rows: those ``gone``, and those that cannot be read."""
+        """Return rows as columns, and which are null rows: those ``gone``, and those that cannot be read."""
         if reset:
             self._forget()
         if sp.issparse(X):
@@ -96,7 +96,7 @@ class ReadsTables(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
     ) -> Any:
         """Return rows with their targets.
 
-        ``stated``: attributes that are set once the columns are known; ``gone``: rows of which nothing is read.
+        ``stated`` has attributes that are set once the columns are known; ``gone`` marks rows of which nothing is read.
         """
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
@@ -137,12 +137,12 @@ class ReadsTables(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         return _readable(dict_columns(rows if null is None else without(rows, null), names), null)
 
     def _column_names(self) -> list[str]:
-        """What the columns are called, once they are known."""
+        """The names of the columns, once they are known."""
         known = getattr(self, "feature_names_in_", None)
         return [f"x{j}" for j in range(self.n_features_in_)] if known is None else list(known.tolist())
 
     def _labelled(self, columns: Columns, y: Any, null: NDArray[np.bool_] | None, learnt: int) -> Labelled:
-        """Return columns with their targets, all of which are read."""
+        """Return columns with their targets, after reading all targets."""
         stated = {} if self.declared is None else Schema.load(self.declared, partial=True).file
         target = self._targets_of(y, learnt, stated.get("missing", MISSING_TEXTS))
         n = columns.count()
@@ -153,12 +153,12 @@ class ReadsTables(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
 
 
 def _either(null: NDArray[np.bool_] | None, gone: NDArray[np.bool_] | None) -> Any:
-    """Rows that are null rows for one reason or the other; None: none is."""
+    """Return rows that are null rows for either reason; None: there are none."""
     return gone if null is None else null if gone is None else null | gone
 
 
 def _readable(columns: Columns, null: NDArray[np.bool_] | None) -> tuple[Columns, NDArray[np.bool_] | None]:
-    """Return columns without the cells of null rows, and which rows these are; None: none was looked for."""
+    """Return columns without the cells of null rows, and which rows these are; None: nobody looked for any."""
     return (columns if null is None or not null.any() else Blanked(columns, null)), null
 
 

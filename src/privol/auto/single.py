@@ -1,8 +1,8 @@
-"""Dict rows that come one by one: none of them takes the way of whole blocks where it needs none.
+"""Short paths for dicts that come one by one: they avoid building a block where none is needed.
 
-A row that is to teach waits for others, and they teach together; a row that is to be learnt goes straight to the
-learner, and one that is to be predicted to the model. Whatever is not plain (a cell of a rare type, a new label, what
-may have to be refused) takes the way of blocks, which says what is wrong. What is learnt is the same to the last bit.
+A row that will teach waits for others, and they teach together. A row that will be learnt goes straight to the learner,
+and a row to predict goes straight to the model. Anything unusual (a cell of a rare type, a new label, a value that may
+be refused) is handled as a block, which reports what is wrong. The result is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .course import Course, Learner
 
 __all__ = ["AskingRows", "LearningRows", "WaitingRows", "number_of"]
 
-# Rows that wait at most; a bound on memory, and on how long one call takes.
+# The most rows that wait; this bounds memory and the duration of one call.
 _MOST_WAITING = 1024
-# Labels that are remembered of each type, so that their texts are read once.
+# How many labels of each type are remembered, so that their texts are read once.
 _MOST_LABELS = 1 << 16
 _PLAIN_LABELS = PLAIN | {str, np.str_}
 _EXACT = 2**53
 
 
 class _Labels:
-    """What has been found of labels: by their types, as 1, 1.0 and True are one key, and may be three labels."""
+    """Codes of labels, stored by type, because 1, 1.0 and True are one key but may be three labels."""
 
     def __init__(self) -> None:
         self._found: dict[type, dict[Any, Any]] = {}
@@ -55,7 +55,7 @@ class _Labels:
 
 
 def number_of(coder: SchemaEncoder) -> Callable[[float], float]:
-    """Return what makes of a finite real target what the encoder of its stream makes of it; NaN: others have to say."""
+    """Return a function that encodes a finite real target as its stream would; NaN: the block path must decide."""
     target = coder.schema.target
     markers = {*coder.written.missing_numbers, *Written(coder.written.missing).missing_numbers}
     middle, half, limit = Scale([NumberColumn(range=None if target is None else target.range)]).linear(0)
@@ -68,18 +68,18 @@ def number_of(coder: SchemaEncoder) -> Callable[[float], float]:
 
 
 class WaitingRows:
-    """Rows that are to teach, until there are enough of them to teach together, or a phase ends with the last of them.
+    """Rows that will teach, collected until there are enough, or until the last of them ends a phase.
 
-    Each has been read as far as it can be refused, so none of them is refused later.
+    Each has been read far enough that it cannot be refused later.
 
     Parameters
     ----------
     course : Course
-        Before its model.
+        Its model has not begun.
     names : sequence of str
-        Of all columns.
+        Names of all columns.
     declared : RowCode or None
-        Of columns that are declared, which may refuse a cell.
+        Code for declared columns, which may refuse a cell.
     real : bool
         Whether targets are numbers.
     """
@@ -97,12 +97,12 @@ class WaitingRows:
         return len(self._rows)
 
     def accept(self, y: Any) -> None:
-        """Remember a target that was not refused."""
+        """Remember a target that was accepted."""
         if not self._real:
             self._labels.put(y, True)
 
     def take(self, x: Any, y: Any) -> bool:
-        """Let a row wait; False: it needs the way of blocks."""
+        """Add a row that waits; False: it must be handled as a block."""
         if self.course.learner is not None or self.course.closed:
             return False
         if self._real:
@@ -123,11 +123,11 @@ class WaitingRows:
 
     @property
     def full(self) -> bool:
-        """Whether they have to teach now."""
+        """Whether the rows must teach now."""
         return len(self._rows) >= self._room
 
     def let_go(self) -> tuple[list[dict[str, Any]], list[Any]]:
-        """Return the rows that have waited, and their targets."""
+        """Return the waiting rows and their targets, and forget them."""
         rows, targets = self._rows, self._targets
         self._rows, self._targets = [], []
         return rows, targets
@@ -139,12 +139,12 @@ class LearningRows:
     Parameters
     ----------
     course : Course
-        With its model.
+        Its model has begun.
     coder : SchemaEncoder
-        Of its rows.
+        The encoder of its rows.
     code : RowCode
     read : callable
-        Returns what a target is in the schema: an index, a number, or NaN; raises where it is refused.
+        Returns the code of a target in the schema: an index, a number or NaN; raises if the target is refused.
     real : bool
         Whether targets are numbers.
     """
@@ -162,7 +162,7 @@ class LearningRows:
             self._labels.put(y, self._feed.code_of(self._read(y)))
 
     def take(self, x: Any, y: Any) -> bool:
-        """Learn a row; False: nothing was done, and it needs the way of blocks."""
+        """Learn a row; False: nothing was done, and it must be handled as a block."""
         if self._real:
             if type(y) is not float:
                 if type(y) is not np.float64 and (type(y) is not int or abs(y) > _EXACT):
@@ -174,7 +174,7 @@ class LearningRows:
             if code != code:
                 return False
         else:
-            code = self._labels.get(y)  # NaN of one that makes a null row
+            code = self._labels.get(y)  # NaN for a label that makes a null row
         if code is None or self.course.closed:
             return False
         row = self._row(x)
@@ -182,23 +182,23 @@ class LearningRows:
             return False
         try:
             self._feed.learn(row, code)
-        except BudgetExceeded:  # before anything was learnt: blocks say it of both phases
+        except BudgetExceeded:  # nothing was learnt: the block path reports it for both phases
             return False
         except BaseException:
-            self.course.abandon()  # as of a block
+            self.course.abandon()  # as for a block
             raise
         return True
 
 
 class AskingRows:
-    """Rows that a model is asked about.
+    """Rows for which a model is asked to predict.
 
     Parameters
     ----------
     learner : Learner
-        Whose released model is asked.
+        Its released model answers.
     encoder : SchemaEncoder
-        Of features alone.
+        Encodes only features.
     names : sequence of str
     """
 
@@ -207,6 +207,6 @@ class AskingRows:
         self._code = one_row_code(encoder, names)
 
     def score(self, x: Any) -> Any:
-        """Return the score of a row, a number or one for each class; None: it needs the way of blocks."""
+        """Return the score of a row, a number or one for each class; None: it must be handled as a block."""
         row = None if self._code is None else self._code.row(x)
         return None if row is None else score_one(self.learner, row)

@@ -1,4 +1,4 @@
-"""Sparse rows of numbered features with labels beside them, as a run of both phases takes them."""
+"""Sparse rows of numbered features, with labels beside them, in the form that a run of both phases takes."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _SparseBatch:
-    """Some consecutive rows, and the indices of their labels, NaN where a row has none of the declared ones."""
+    """Consecutive rows and the indices of their labels, NaN for a label that is not declared."""
 
     X: Any
     y: FloatArray
 
     @property
     def num_rows(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return int(self.X.shape[0])
 
     def slice(self, start: int, length: int | None = None) -> _SparseBatch:
-        """Return the rows from ``start`` on, at most so many of them."""
+        """Return at most ``length`` rows from ``start`` on."""
         stop = None if length is None else start + length
         return _SparseBatch(self.X[start:stop], self.y[start:stop])
 
 
 class SparseRows:
-    """Rows of a matrix, all of which are read when it is made.
+    """Rows of a matrix, all of which are read when the object is made.
 
     Parameters
     ----------
@@ -54,18 +54,18 @@ class SparseRows:
     classes : tuple
         The labels.
     refuse : bool
-        A row with a number that is not finite is an error; else it is a null row.
+        Whether a row with a number that is not finite is an error; otherwise it is a null row.
     learnt : int
-        Rows that came before, for the error.
+        Number of rows before these, for the message.
 
     Raises
     ------
     InvalidRow, InvalidParameter
-        Where a row, or the matrix, cannot be read.
+        If a row, or the matrix, cannot be read.
     """
 
     name, names = "X", ()
-    #: Nothing is left that could be refused while it is learnt.
+    #: Nothing can be refused any more while it is learnt.
     loose = False
 
     def __init__(self, X: Any, y: FloatArray, classes: tuple[Any, ...], *, refuse: bool, learnt: int) -> None:
@@ -76,11 +76,11 @@ class SparseRows:
             squared_norms(self._batch.X, learnt=learnt, refuse=True)
 
     def count(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return self._batch.num_rows
 
     def without(self, rows: int) -> SparseRows:
-        """Return the rows after the first so many."""
+        """Return all but the first ``rows`` rows."""
         rest = copy(self)
         rest._batch = self._batch.slice(rows)
         return rest
@@ -92,12 +92,12 @@ class SparseRows:
 
 
 class _FrequentCoder:
-    """Makes rows of the frequent features of sparse ones.
+    """Makes rows of frequent features from sparse rows.
 
     Parameters
     ----------
     schema : Schema
-        That has learnt which features are frequent.
+        It states which features are frequent.
     classes : tuple
         The declared labels.
     """
@@ -115,7 +115,7 @@ class _FrequentCoder:
 
 
 class SparseCourse(Course):
-    """One run of both phases of sparse rows."""
+    """One run of both phases on sparse rows."""
 
     def _coder(self, columns: Any) -> Any:
         return _FrequentCoder(self.encoder.schema_, columns.classes)
@@ -127,11 +127,11 @@ class SparseCourse(Course):
         return columns if self.encoder.reused_ else columns.without(self.encoder.plan_.rows)
 
     def read_as(self, columns: Any) -> None:
-        """Nothing is to be said of cells."""
+        """Do nothing: sparse rows have no cells to be read."""
 
 
 def codes_of(labels: Any, classes: tuple[Any, ...]) -> FloatArray:
-    """Return the index of each label of a dictionary of texts among the declared ones, NaN where it is none."""
+    """Return the index of each label of a dictionary among the declared ones, NaN for any other."""
     known = {label_key(label): float(code) for code, label in enumerate(classes)}
     table = np.array([known.get(label_key(text), np.nan) for text in labels.dictionary.to_pylist()] + [np.nan])
     codes: FloatArray = table[np.asarray(labels.indices.fill_null(len(table) - 1))]

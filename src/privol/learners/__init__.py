@@ -1,8 +1,8 @@
-"""Learners: each names its update, its point of perturbation and its schedule, and shares the rest.
+"""Learners: each defines its update, its point of perturbation and its schedule, and shares the rest.
 
-:data:`TABLE` is the list of them all. Whoever adds a learner adds a row, and an import for type checkers: what else
-needs to know the learners (the package itself, the command line, plans, saved models, audits, conformance tests) reads
-it. Learners are imported on first use, each alone, so the table is there at once.
+:data:`TABLE` lists them all. To add a learner, add a row, and an import for type checkers: everything else that needs
+the learners (the package itself, the command line, plans, saved models, audits, conformance tests) reads the table.
+Each learner is imported on first use, so the table loads at once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Entry(NamedTuple):
     kind, module : str
         Its class, and where that is.
     group : str
-        Of :data:`GROUPS`.
+        One of :data:`GROUPS`.
     about : str
         What it perturbs, or how: a few words for the command line's help.
     """
@@ -62,7 +62,7 @@ class Entry(NamedTuple):
     about: str
 
 
-#: What learners have in common, in the words of the command line's help.
+#: What the learners of a group have in common, for the command line's help.
 GROUPS = {
     "free": "Noise on gradients or sums, so that releases cost nothing",
     "few": "Noise on what is released, for few releases",
@@ -111,9 +111,9 @@ class Kinds(Mapping[str, type[Any]]):
 
 #: The learners of streams, by the name that the command line and :func:`privol.plan` use.
 LEARNERS: Mapping[str, type[OnlineLearner]] = Kinds(*(group for group in GROUPS if group != "rest"))
-#: The offline ones, likewise: all rows at once, and one release.
+#: The offline learners, by the same names: all rows at once, and one release.
 OFFLINE_LEARNERS: Mapping[str, type[OfflineLearner]] = Kinds("rest")
-#: Both.
+#: All learners.
 ALL_LEARNERS: Mapping[str, type[Any]] = Kinds(*GROUPS)
 
 _MODULES = {
@@ -131,7 +131,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__all__":  # not a list that type checkers would have to compute
+    if name == "__all__":  # computed here, as type checkers need no such list
         return __dir__()
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,17 +19,17 @@ __all__ = ["AskingLearner"]
 
 FloatArray = NDArray[np.float64]
 
-_LARGEST = 1e150  # entries beyond count as not finite, as in rows
+_LARGEST = 1e150  # larger entries count as not finite, as in rows
 
 
 class PointPlan(RunPlan, Protocol):
-    """A plan of gradients that are taken at public points."""
+    """A plan for gradients that are taken at public points."""
 
     @property
     def gradient_bound(self) -> float | None: ...
 
 
-#: A learner's own kind of such a plan.
+#: The kind of plan of a learner.
 A = TypeVar("A", bound=PointPlan)
 
 
@@ -51,7 +51,7 @@ class AskingLearner(GaussianLearner[A]):
     gradient_bound: float | None
     release: Any
 
-    # ---- any convex loss, played by the caller -----------------------------------------------------
+    # ---- any convex loss, evaluated by the caller --------------------------------------------------
 
     def ask(self, n_features: int | None = None) -> FloatArray:
         """Return the point at which the next gradient is to be taken: public.
@@ -128,10 +128,10 @@ class AskingLearner(GaussianLearner[A]):
         return self
 
     def _told_bound(self, run: Run | None) -> float | None:
-        """What gradients passed to `tell` are scaled to, of the run or the next one; None: they are not taken."""
+        """The bound that `tell` scales gradients to, for the open or the next run; None: `tell` takes no gradients."""
         return self.gradient_bound if run is None else self._plan_of(run).gradient_bound
 
-    # ---- what the base asks for ---------------------------------------------------------------------
+    # ---- for the base class -------------------------------------------------------------------------
 
     def _default_release(self, whole: bool) -> Any:
         return "all" if self.release is None else self.release
@@ -141,6 +141,6 @@ class AskingLearner(GaussianLearner[A]):
 
     def _release_last(self, run: Run) -> None:
         releases = run.plan.releases
-        # after an interrupt its release may have been made
+        # after an interrupt, its release may have been made
         if releases.only_last and 0 < run.state.n_rows < releases.last_row and run.state.n_releases == 0:
             _point_run(run).release_last()

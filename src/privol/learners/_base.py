@@ -1,7 +1,7 @@
 """What all online learners share: scikit-learn's contract, labels, the life of a run, the public export.
 
-A learner's life is a sequence of runs. A run has a plan (public), a secret compiled state, an account in a ledger, and
-released models. ``fit`` and ``fit_stream`` are a whole run; ``partial_fit`` and ``learn_one`` continue the current one
+A learner goes through a sequence of runs. A run has a public plan, a secret compiled state, an account in a ledger, and
+released models. ``fit`` and ``fit_stream`` are whole runs; ``partial_fit`` and ``learn_one`` continue the current run
 until ``close``.
 """
 
@@ -41,12 +41,12 @@ __all__ = ["Keeper", "Observer", "OnlineLearner", "RowStream", "Run"]
 
 FloatArray = NDArray[np.float64]
 
-#: Rows per call of the kernel: interrupts, progress and other threads are served between blocks.
+#: Rows per call of the kernel: interrupts, progress and other threads get their turn between blocks.
 BLOCK_ROWS = 65536
 
 
 class OnlineLearner(LedgeredModel):
-    """Base of the online learners: subclasses give the abstract methods, and share the rest."""
+    """Base of the online learners: subclasses define the abstract methods and share the rest."""
 
     horizon: int | None
     random_state: Any
@@ -55,7 +55,7 @@ class OnlineLearner(LedgeredModel):
 
     @abstractmethod
     def calibrate(self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2) -> RunPlan:
-        """Return the plan of a run, of public numbers alone, before anything is spent."""
+        """Return the plan of a run, from public numbers alone, before anything is spent."""
 
     @abstractmethod
     def _open_run(
@@ -69,7 +69,7 @@ class OnlineLearner(LedgeredModel):
     ) -> tuple[LearnerRun, RunPlan, Guarantee]:
         """Validate all parameters; return the secret state, the plan and the guarantee of a new run.
 
-        ``source``: the noise of a run that is to go on; None: of a new one.
+        ``source`` has the noise of a run to be continued; None: the run is new.
         """
 
     @abstractmethod
@@ -81,23 +81,23 @@ class OnlineLearner(LedgeredModel):
         """Make the last release of a run that ends before its horizon, if one is due."""
 
     def _endless(self) -> bool:
-        """Whether a run may do without a last row."""
+        """Whether a run may have no last row."""
         return False
 
     def _averaging(self) -> int:
-        """How ``average_coef_`` weighs the releases, as the kernels number it: all alike."""
+        """The kernels' number for the weights of releases in ``average_coef_``: here all are equal."""
         return 0
 
     def _most_rows(self, horizon: int) -> int:
-        """Rows that a run of that horizon may learn."""
+        """The most rows that a run with this horizon may learn."""
         return horizon
 
     def _uses(self) -> int:
-        """Times that a whole run learns each of its rows."""
+        """How many times a whole run learns each row."""
         return 1
 
     def _check_pass(self, n_rows: int) -> None:
-        """Refuse so many rows where they cannot be learnt several times."""
+        """Refuse this number of rows if they cannot be learnt several times."""
 
     # ---- learning ----------------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ class OnlineLearner(LedgeredModel):
                 release = self._default_release(whole=False)
                 run = self._start(rows.shape[1], self._needed_horizon(), release, targets, counting, found)
             if not run.looked_at and learnt >= FIRST_ROWS:
-                self._look_at_scaled(run, X=rows)  # of those before: where warnings are errors, nothing is learnt yet
+                self._look_at_scaled(run, X=rows)  # of earlier blocks: where warnings are errors, this one is not learnt
             self._learn(run, rows, encoded)
         return self
 
@@ -248,8 +248,7 @@ class OnlineLearner(LedgeredModel):
         observer: Observer | None = None,
         checkpoint: Keeper | None = None,
     ) -> Self:
-        """Learn a whole stream in blocks as one new run, release, and end the run. Memory does not grow with the number
-        of rows.
+        """Learn a whole stream in blocks as one new run, release, and end the run. Memory does not grow with the rows.
 
         Parameters
         ----------
@@ -343,7 +342,7 @@ class OnlineLearner(LedgeredModel):
         return run
 
     def _passes(self, stream: RowStream) -> Iterator[Any]:
-        """The blocks of a stream, as often as its rows are used."""
+        """The blocks of a stream, repeated as often as its rows are used."""
         rows = 0
         for block in stream:
             rows += block.X.shape[0]
@@ -378,7 +377,7 @@ class OnlineLearner(LedgeredModel):
                 if run.keeper is not None:
                     run.keeper.seal(self, run)
             except BaseException:
-                if run.state.ended:  # by what left the finite numbers: there is nothing to try again
+                if run.state.ended:  # it ended on a number that is not finite: trying again is useless
                     self._settle(run)
                 raise
             self._settle(run)
@@ -393,13 +392,13 @@ class OnlineLearner(LedgeredModel):
         run.account.close()
 
     def _look_at_scaled(self, run: Run, stream: Any = None, X: Any = None) -> None:
-        """Once in a run: say so if most of its rows were longer than their bound."""
+        """Warn once in a run if most of its rows were longer than their bound."""
         run.looked_at = True
         scaled = run.state.raw_counts()["clipped_rows"]
         warn_of_scaled(scaled, run.state.n_rows, run.plan.problem.x_bound, stream=stream, X=X, stacklevel=4)
 
     def _diagnostics(self) -> dict[str, int]:
-        """Rows scaled to the bound, and null rows: NOT private."""
+        """Counts of null rows and of rows scaled to the bound: NOT private."""
         run: Run | None = self.__dict__.get("_run")
         if run is None:
             raise NotFittedError(
@@ -419,11 +418,11 @@ class OnlineLearner(LedgeredModel):
         conditions: tuple[str, ...] = (),
         facts: dict[str, Any] | None = None,
     ) -> Run:
-        """Open a run: parameters first, then the reservation of its whole budget."""
+        """Open a run: check all parameters first, then reserve its whole budget."""
         state, plan, guarantee = self._open_run(n_features, horizon, release, targets.classes)
         guarantee = promised_by(stream, guarantee, plan)
         guarantee = replace(guarantee, conditions=(*guarantee.conditions, *conditions))
-        endless = horizon == MOST_ROWS and self._endless()  # nobody knows the rows that delta has to stay below
+        endless = horizon == MOST_ROWS and self._endless()  # the rows that delta should stay below are unknown
         for words in weaknesses(guarantee, rows=1 if endless else horizon):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         self._warn_of_clones(guarantee)
@@ -436,7 +435,7 @@ class OnlineLearner(LedgeredModel):
         """Make a run the learner's current one."""
         before: Run | None = self.__dict__.get("_run")
         if before is not None and not before.closed:
-            self._settle(before)  # a run that was cut short by a new one releases nothing more
+            self._settle(before)  # a new run cuts this one short, so it releases nothing more
         run.users = stream if isinstance(stream, LiveUsers) else None
         kept = getattr(stream, "rows_per_user", None) is not None or bool(getattr(stream, "conditions", ()))
         run.of_stream = kept and run.users is None
@@ -508,7 +507,7 @@ class OnlineLearner(LedgeredModel):
         observer: Observer | None = None,
     ) -> None:
         n, start = X.shape[0], 0
-        # a user's loss may fail on any row: one call of the kernel, so that all of it can be undone
+        # the user's loss may fail on any row: one call of the kernel, so that all of it can be undone
         longest = n if get_loss(self.loss).vouched is not None else BLOCK_ROWS
         while start < n:
             stop = min(start + longest, n)
@@ -532,7 +531,7 @@ class OnlineLearner(LedgeredModel):
             start = stop
 
     def _run_targets(self, classes: Any, run: Run | None) -> Targets:
-        """The targets of the current run, or of the one that the first block opens."""
+        """The targets of the current run, or of the run that the first block opens."""
         if not is_classifier(self):
             return self._targets(None) if run is None else run.targets
         declared = None if classes is None else declared_labels(classes, most=self._most_classes())
@@ -541,7 +540,7 @@ class OnlineLearner(LedgeredModel):
         if run is not None:
             labels = run.targets.classes
             assert labels is not None
-            # not np.array_equal, which takes any exception for a difference: a signal handler's too
+            # not np.array_equal, which would take any exception for a difference, even one from a signal handler
             if declared is not None and (declared.shape != labels.shape or not bool((declared == labels).all())):
                 raise InvalidParameter(f"classes must stay {labels.tolist()} within a run, found {classes!r}")
             return run.targets
@@ -559,7 +558,7 @@ class OnlineLearner(LedgeredModel):
         return Release(run.state.n_rows, coef.copy(), intercept)
 
     def _public(self, attribute: str) -> Any:
-        """A public quantity, from the live run or from the export that a pickle holds."""
+        """A public quantity, from the open run or from the export that a pickle holds."""
         run: Run | None = self.__dict__.get("_run")
         if run is not None:
             return run.public(attribute)

@@ -1,4 +1,4 @@
-"""Which learner to take first."""
+"""Which learner to try first."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from .least_squares import PQFTL
 
 __all__ = ["default_learner", "default_name", "settings_without_look", "steps_without_look"]
 
-# By how much the noise moves the score of the longest row at the end of a run, one standard deviation. A model of
-# categories and knots has scores of a few units: with less regularization noise drowns it, with more it learns too
-# slowly. Between 0.1 and 0.4 progressive AUC moved by at most 0.02 on three tables (docs/encoding.md).
+# How far the noise moves the score of the longest row at the end of a run, as one standard deviation. A model of
+# categories and knots has scores of a few units: with less regularization noise dominates them, with more the model
+# learns too slowly. Between 0.1 and 0.4 progressive AUC moved by at most 0.02 on three tables (docs/encoding.md).
 _SCORE_NOISE = 0.2
 _STEPS, _BATCH = 1000, (1, 200)
-# Of the moments of functions between knots: R2 was nearly the same from 0.25 to 0.5, and half of it at 2 (one table).
+# For the moments of functions between knots: R2 was nearly the same from 0.25 to 0.5, and half as large at 2 (one
+# table).
 _NOISE_SHIFT, _RIDGE = 0.3, 0.01
-# Of steps of noisy gradients: rows of a step times mu, steps at least, largest score of the longest row. With half and
-# with twice as many rows AUC was lower by at most 0.02, on the two tables that they were chosen on (docs/encoding.md).
+# For steps of noisy gradients: rows of a step times mu, the fewest steps, the largest score of the longest row. With
+# half and with twice as many rows AUC was lower by at most 0.02 on the two tables that they were chosen on
+# (docs/encoding.md).
 _STEP_NOISE, _FEWEST_STEPS, _STEP_SCORE = 110.0, 50, 10.0
 
 
@@ -51,8 +53,8 @@ def default_name(loss: str | Loss = "logistic", given: Iterable[str] = ()) -> st
     ----------
     loss : str or Loss
     given : iterable of str
-        Parameters that are stated: one that AdaptiveFTRL chooses itself (``radius``, ``batch``, ``discount``, ...) asks
-        for the learner that has it: :class:`PQFTL` for squared loss, :class:`DPFTRL` for the others.
+        Parameters that are stated. One that AdaptiveFTRL chooses itself (``radius``, ``batch``, ``discount``, ...)
+        selects the learner that has it: :class:`PQFTL` for squared loss, :class:`DPFTRL` for the others.
     """
     other: Any = PQFTL() if get_loss(loss).quadratic else DPFTRL()
     chosen = other.get_params(deep=False).keys() - AdaptiveFTRL().get_params(deep=False).keys()
@@ -73,30 +75,31 @@ def settings_without_look(
     has_constant: bool = False,
     **budget: Any,
 ) -> dict[str, Any]:
-    """Return settings of :func:`default_learner` for rows that nobody has looked at, from public numbers alone.
+    """Return settings of :func:`default_learner` from public numbers alone, without a look at the rows.
 
     Parameters
     ----------
     loss : str or Loss
     n_features, n_rows : int
     x_bound : float
-        Norm that longer rows are scaled to.
+        Norm to which longer rows are scaled.
     learner : {"adaptive", "dpftrl", "pqftl"}, optional
         Default: :func:`default_name`.
     n_classes : int
     fit_intercept : bool
     has_constant : bool
-        Whether the features of each row add up to a constant: these two need no intercept then, which costs noise.
+        Whether the features of each row add up to a constant: these two learners then need no intercept, which costs
+        noise.
     **budget
-        ``epsilon``, ``delta``, ``adjacency``, as far as they differ from the learner's defaults.
+        ``epsilon``, ``delta``, ``adjacency``, where they differ from the learner's defaults.
 
     Returns
     -------
     dict
-        Of :class:`AdaptiveFTRL`: ``fit_intercept``; it has chosen the rest. Of :class:`DPFTRL`: ``batch``, of a
-        thousand steps, at most 200 rows and no more than leave them stable; ``radius``, at which no score is
-        limited; ``regularization``, with which the noise moves the score of the longest row by 0.2. Of :class:`PQFTL`:
-        ``l2`` and ``noise_shift`` for features that add up to 1 in groups, and ``fit_intercept``.
+        For :class:`AdaptiveFTRL`, ``fit_intercept``: it chooses the rest itself. For :class:`DPFTRL`, ``batch`` (a
+        thousand steps, at most 200 rows each and no more than keep the steps stable), ``radius`` (no score is limited
+        by it) and ``regularization`` (the noise moves the score of the longest row by 0.2). For :class:`PQFTL`, ``l2``
+        and ``noise_shift`` for features that add up to 1 in groups, and ``fit_intercept``.
     """
     learner = default_name(loss) if learner is None else learner
     if learner == "adaptive":
@@ -114,30 +117,31 @@ def settings_without_look(
 
     def needed(batch: int) -> float:
         plan = DPFTRL(**words, batch=batch, regularization=1.0).calibrate(n_features, n_rows, n_classes=n_classes)
-        return plan.std(n_rows) * longest / _SCORE_NOISE  # the noise of the sum, as it is divided by 1
+        return plan.std(n_rows) * longest / _SCORE_NOISE  # the noise of the sum, if it were divided by 1
 
     batch = min(max(n_rows // _STEPS, _BATCH[0]), _BATCH[1])
-    # a step of rows that are all alike may not carry the model beyond where their gradients turn: it would swing
+    # a step of identical rows must not carry the model beyond the point where their gradients turn: it would oscillate
     batch = max(min(batch, math.floor(needed(batch) / longest**2)), 1)
     return {"batch": batch, "radius": radius, "regularization": max(needed(batch), batch * longest**2)}
 
 
 def steps_without_look(*, n_rows: int, x_bound: float, mu: float, fit_intercept: bool = True) -> dict[str, Any]:
-    """Return settings of :class:`NOGD` and :class:`DOLA`, which take noisy gradients, for rows not looked at.
+    """Return settings of :class:`NOGD` and :class:`DOLA`, which take noisy gradients, without a look at the rows.
 
     Parameters
     ----------
     n_rows : int
-        Of one node, where there are several.
+        Rows of one node, if there are several.
     x_bound : float
-        Norm that longer rows are scaled to.
+        Norm to which longer rows are scaled.
     mu : float
         Parameter of Gaussian differential privacy; infinite: without noise.
 
     Returns
     -------
     dict
-        ``batch``: as the noise asks, but no more than leave 50 steps; ``radius``, at which scores are 10 at most.
+        ``batch``, as large as the noise requires but leaving at least 50 steps; ``radius``, at which scores are at most
+        10.
     """
     batch = max(min(math.ceil(_STEP_NOISE / mu), n_rows // _FEWEST_STEPS), 1)
     return {"batch": batch, "radius": _STEP_SCORE / math.hypot(x_bound, float(fit_intercept))}

@@ -1,4 +1,4 @@
-"""What every compiled run begins with."""
+"""The beginning of every compiled run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RunFrame"]
 
 @dataclass(frozen=True)
 class RunFrame:
-    """The public facts of a run, when it releases, and the bits of its noise: all that kernels have in common.
+    """The public facts of a run, its releases and the bits of its noise: what all kernels have in common.
 
     Attributes
     ----------
@@ -25,17 +25,17 @@ class RunFrame:
     source : Source or None
         None: no noise.
     stream : int
-        Of the source, that noise is drawn from.
+        The stream of the source from which noise is drawn.
     threads : int
-        Of the process; with more than one another draws noise ahead. No bit depends on it.
+        Threads of the process; with more than one, another thread draws noise ahead. No bit depends on it.
     decide : callable
-        Rounds an undecided coordinate.
+        Rounds a coordinate that the kernel could not decide.
     """
 
     problem: Problem
     releases: ReleaseSchedule
     source: Source | None
-    # factories, so that a name that is replaced meanwhile counts for the next run
+    # factories, so that a name replaced in the meantime takes effect in the next run
     stream: int = field(default_factory=lambda: STREAM_RELEASES)
     threads: int = field(default_factory=usable_threads)
     decide: Callable[[int, Callable[[int], tuple[int, int]], float, float, float], float] = field(

@@ -1,4 +1,4 @@
-"""What learners with Gaussian noise share: the feasible set, the guarantee, what every compiled run is given."""
+"""What learners with Gaussian noise share: the feasible set, the guarantee, the arguments of every compiled run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ._targets import MOST_CLASSES
 
 __all__ = ["GaussianLearner", "P"]
 
-#: A learner's own kind of plan.
+#: The kind of plan of a learner.
 P = TypeVar("P", bound=RunPlan)
 
 
@@ -48,40 +48,40 @@ class GaussianLearner(OnlineLearner, Generic[P]):
     radius: float
     domain: ConvexSet | None
 
-    #: Whom the budget is for: parameters of the central learners. None: for one row.
+    #: Whom the budget protects: parameters of the central learners. None: it is for one row.
     rows_per_user: int | None = None
     user_separation: int = 1
 
-    #: What becomes of a run at its horizon: a parameter of the learners on sums.
+    #: What happens to a run at its horizon: a parameter of the learners on sums.
     renewal: str = "none"
 
     #: What the noise is added to, in the words of the guarantee.
     _perturbed: ClassVar[str] = "iterate"
-    #: Parameters with which one row moves what is released as far as the plan says, or nearly: those of audits by name.
-    #: None: nobody knows such.
+    #: Parameters with which one row moves the release exactly or nearly as far as the plan says, for audits by name.
+    #: None: no such parameters are known.
     worst: ClassVar[Mapping[str, Any]] = {}
-    #: What several rows of a user need besides: no margin comes near the bend of the loss, whatever the noise, so that
-    #: each row moves the same.
+    #: What several rows of a user need in addition: no margin comes near the kink of the loss, whatever the noise, so
+    #: each row moves the release equally.
     worst_of_users: ClassVar[Mapping[str, Any]] = {}
-    #: Likewise of ``calibration="published"``.
+    #: The same for ``calibration="published"``.
     worst_published: ClassVar[Mapping[str, Any]] = {}
-    #: Rows of a run, at most: of the kernels and their addresses of noise.
+    #: The most rows of a run, limited by the kernels and their noise addresses.
     _longest: ClassVar[int] = 1 << 52
 
     @abstractmethod
     def calibrate(self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2) -> P:
-        """Return the plan of a run, of public numbers alone, before anything is spent."""
+        """Return the plan of a run, from public numbers alone, before anything is spent."""
 
     @abstractmethod
     def build(self, plan: P, source: Source | None, classes: NDArray[Any] | None = None) -> LearnerRun:
-        """Return the compiled state of a new run, which no ledger knows.
+        """Return the compiled state of a new run, which is not in any ledger.
 
         Parameters
         ----------
         plan
-            As :meth:`calibrate` returns.
+            The result of :meth:`calibrate`.
         source : Source or None
-            Of the noise; None: no noise.
+            The source of the noise; None: no noise.
         classes : ndarray, optional
             The labels.
         """
@@ -101,7 +101,7 @@ class GaussianLearner(OnlineLearner, Generic[P]):
         return self.domain
 
     def _dimension(self, n_features: int, outputs: int) -> int:
-        """Coordinates of a model with so many scores, checked against the set."""
+        """Coordinates of a model with this many scores, checked against the set."""
         intercept = bool(self.fit_intercept)
         width = integer(n_features=n_features, at_least=1, at_most=(1 << 32) // outputs - intercept) + intercept
         dim = width * outputs
@@ -109,7 +109,7 @@ class GaussianLearner(OnlineLearner, Generic[P]):
         return dim
 
     def _problem(self, n_features: int, horizon: int, n_classes: int, weight: float = 1.0) -> Problem:
-        """The public facts of a run on so many classes, or on real targets; ``weight``: the largest of a class."""
+        """The public facts of a run on classes or real targets; ``weight`` is the largest weight of a class."""
         loss = get_loss(self.loss)
         outputs = 1
         if not self._many_classes:
@@ -141,7 +141,7 @@ class GaussianLearner(OnlineLearner, Generic[P]):
         )
 
     def _users(self) -> dict[str, int]:
-        """Rows of a user that the budget covers, and how far apart they are."""
+        """How many rows of a user the budget covers, and how far apart they are."""
         return users_of(self.rows_per_user, self.user_separation)
 
     def _budget(self) -> Budget:
@@ -156,7 +156,7 @@ class GaussianLearner(OnlineLearner, Generic[P]):
         return self.guarantee_of(plan, private=False, bit_source="not drawn yet")
 
     def _conditions(self) -> tuple[str, ...]:
-        """What the guarantee says of this learner besides."""
+        """What the guarantee says in addition about this learner."""
         return ()
 
     def _most_rows(self, horizon: int) -> int:
@@ -197,7 +197,7 @@ class GaussianLearner(OnlineLearner, Generic[P]):
         )
 
     def _unit(self, plan: P) -> dict[str, Any]:
-        """Whom the figures are of."""
+        """Whom the figures are for."""
         users = self._users()
         if not users:
             return {}

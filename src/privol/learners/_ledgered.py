@@ -36,18 +36,18 @@ FOUND_LABELS = "the set of labels, which fit found in the rows, is public (decla
 
 
 class LedgeredModel(ReleasedModel):
-    """Base of all learners: what they pay from, and how they read rows and targets."""
+    """Base of all learners: the ledger they pay from, and how they read rows and targets."""
 
     y_bound: float
     ledger: Ledger | LostLedger | None
     epsilon: float | None
     delta: float
-    #: The budget stated in another way: a parameter of learners whose noise is Gaussian.
+    #: The budget stated in another way: a parameter of learners with Gaussian noise.
     mu: float | None = None
     calibration: str = "tight"
 
     def _stated_epsilon(self) -> float:
-        """Epsilon of the budget, however it is stated."""
+        """Epsilon of the budget, however the budget is stated."""
         return number(epsilon=epsilon_of(self), above=0, infinite=True)
 
     def __sklearn_clone__(self) -> Self:
@@ -56,12 +56,12 @@ class LedgeredModel(ReleasedModel):
         return copy
 
     def _warn_of_clones(self, guarantee: Guarantee) -> None:
-        """Called before the ledger is asked for what a run costs."""
+        """Warn if clones share no ledger; called before the ledger reserves the cost of a run."""
         if self.ledger is None and guarantee.private and guarantee.kind != "none":
             warn_of_clones(self)
 
     def _width(self, n_features: int | None) -> int:
-        """Return the number of features, by default the last run's."""
+        """Return the number of features, by default that of the last run."""
         known: int | None = getattr(self, "n_features_in_", None) if n_features is None else n_features
         if known is None:
             raise InvalidParameter("n_features must be given: the number of features is not known yet")
@@ -86,7 +86,7 @@ class LedgeredModel(ReleasedModel):
 
     @abstractmethod
     def _diagnostics(self) -> dict[str, int]:
-        """Rows of the run that were scaled to the bound, and null rows: NOT private."""
+        """Counts of the run's null rows and of rows scaled to the bound: NOT private."""
 
     @property
     def n_scaled_rows_(self) -> int:
@@ -107,7 +107,7 @@ class LedgeredModel(ReleasedModel):
 
     @abstractmethod
     def _promise(self, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
-        """What a fit of so many rows would guarantee, before anything is spent."""
+        """What a fit of this many rows would guarantee, before anything is spent."""
 
     def declare_classes(self, classes: ArrayLike) -> Self:
         """Declare the public labels before the first row: it can come by ``learn_one``, and ``fit`` looks for none."""
@@ -130,7 +130,7 @@ class LedgeredModel(ReleasedModel):
         )
 
     def _numbers(self, X: Any, learnt: int, width: int | None = None) -> Any:
-        """Rows as numbers, each value read by itself; what is none is refused, or NaN: its row is a null row then."""
+        """Rows as numbers, each value read by itself. A value that is not a number is refused, or NaN in a null row."""
         refuse = self._refuse()
         rows, unread = numbers_of(sound_rows(X, null=not refuse), width)
         if unread is not None and refuse:
@@ -138,16 +138,16 @@ class LedgeredModel(ReleasedModel):
         return rows
 
     def _validate(self, X: ArrayLike, y: ArrayLike, reset: bool, learnt: int = 0) -> tuple[Any, Any, tuple[str, ...]]:
-        """scikit-learn's checks of shapes and types; values are checked by row number afterwards.
+        """Return rows and targets after scikit-learn's checks of shapes and types; values are checked later, by row.
 
-        Rows, targets, and what the guarantee says of a number of features that nobody has declared.
+        The third result is what the guarantee says about a number of features that was not declared.
         """
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         first = X if isinstance(X, FirstRow) else None
         given = frame_of_numbers(X) if first is None else [first.values]
         declared: int | None = self.__dict__.get("_declared_features")
-        # whether it is said may not depend on the rows: in some lists all rows have one length
+        # whether this is stated must not depend on the rows: some lists happen to have rows of one length
         found = (FOUND_FEATURES,) if reset and declared is None and listed(given) is not None else ()
         width = self.n_features_in_ if not reset else declared if first is None else len(first.names)
         rows = validate_data(
@@ -168,7 +168,7 @@ class LedgeredModel(ReleasedModel):
         return rows, targets, found if first is None else first.conditions
 
     def _classes_of_fit(self, labels: NDArray[Any]) -> tuple[NDArray[Any] | None, tuple[str, ...]]:
-        """Labels that were declared, or found where nobody declared them, and what the guarantee says of that."""
+        """The labels, declared or found, and what the guarantee says if they were found."""
         if not is_classifier(self):
             return None, ()
         declared: NDArray[Any] | None = self.__dict__.get("_declared")
@@ -191,7 +191,7 @@ class LedgeredModel(ReleasedModel):
             codes.append((targets.encode if targets.classes is None else targets.encode_indices)(block.y, seen))
             rows = self._numbers(block.X, seen)
             self._check_rows(rows, targets, seen)
-            blocks.append(rows.copy())  # streams may use their memory again
+            blocks.append(rows.copy())  # streams may reuse their memory
             seen += block.X.shape[0]
         if not seen:
             raise InvalidParameter("the stream has no rows")
@@ -199,7 +199,7 @@ class LedgeredModel(ReleasedModel):
         return joined, np.concatenate(codes), targets
 
     def _targets_of(self, classes: tuple[Any, ...] | None) -> Targets:
-        """The targets of a stream that has these classes."""
+        """The targets of a stream with these classes."""
         if not is_classifier(self):
             return self._targets(None)
         if classes is None:
@@ -211,7 +211,7 @@ class LedgeredModel(ReleasedModel):
     def _most_classes(self) -> int:
         return MOST_CLASSES if self._many_classes else 2
 
-    # ---- pickling: the ledger stays behind --------------------------------------------------------------
+    # ---- pickling, without the ledger --------------------------------------------------------------------
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         seat = state.get("ledger")

@@ -1,4 +1,4 @@
-"""Learners that see reports alone: gradients are randomized on the users' devices, and all that follows is public."""
+"""Learners that see only reports: gradients are randomized on users' devices, and everything after that is public."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ __all__ = ["GradientReportLearner", "LocalLearner"]
 R = TypeVar("R", LocalCalibration, BanditCalibration)
 
 _NO_NOISE = "double precision, no noise"
-#: Nats per report where nothing is asked for: a guess among a million equally likely rows is right once in 17 times at
-#: most (Fano).
+#: Nats per report by default: a guess among a million equally likely rows is then right at most once in 17 times
+#: (Fano).
 DEFAULT_LEAKAGE = 0.1
 
 
 class LocalLearner(AskingLearner[R]):
-    """Base of the learners that users need not trust: what a device sends is all that they know of its row."""
+    """Base of the learners that users need not trust: of a row, they know only the report that a device sends."""
 
     _perturbed = "gradient"
     _longest = (1 << 40) - 1
 
-    # ---- the device, and the learner apart from it ---------------------------------------------------
+    # ---- the device, and the learner without it ------------------------------------------------------
 
     def device(self, n_features: int, *, random_state: Any = None) -> Randomizer:
         """Return what a user's device makes reports with: ``tell(report=...)`` takes what it returns.
@@ -62,16 +62,16 @@ class LocalLearner(AskingLearner[R]):
         if run is None or run.closed:
             plan = self.calibrate(n_features, self._device_horizon(), "all")
             return randomizer_of(plan.report, random_state=random_state)
-        if n_features != self.n_features_in_:  # what the open run's guarantee is about, whatever was set since
+        if n_features != self.n_features_in_:  # as in the guarantee of the open run, whatever was set since
             raise InvalidParameter(f"n_features must be the open run's {self.n_features_in_}, found {n_features!r}")
         return randomizer_of(self._plan_of(run).report, random_state=random_state)
 
     def _device_horizon(self) -> int:
-        """Rows that a report is calibrated for where no run is open: any, if the noise does not depend on them."""
+        """Rows that a report is calibrated for if no run is open: any number, if the noise does not depend on it."""
         return 1
 
     def _randomized(self, dim: int, bound: float) -> ReportNoise:
-        """``_report`` of the learners that have a choice of randomizers."""
+        """The implementation of ``_report`` for learners with a choice of randomizers."""
         name = choice(RANDOMIZERS, randomizer=self.randomizer)
         budget = self._budget()
         return calibrate.calibrate_report(
@@ -84,7 +84,7 @@ class LocalLearner(AskingLearner[R]):
         )
 
     def _leaking(self, dim: int, bound: float) -> ReportNoise:
-        """``_report`` of the learners whose Gaussian noise is chosen by its leakage, its scale or epsilon."""
+        """The implementation of ``_report`` for learners whose Gaussian noise is set by leakage, scale or epsilon."""
         epsilon, leakage, sigma = self.epsilon, self.leakage, self.sigma
         words = {"leakage": leakage, "sigma": sigma, "epsilon": epsilon}
         given = [word for word, value in words.items() if value is not None]
@@ -109,7 +109,7 @@ class LocalLearner(AskingLearner[R]):
             sigma=sigma,
         )
 
-    # ---- what the base asks for ---------------------------------------------------------------------
+    # ---- for the base class -------------------------------------------------------------------------
 
     def _conditions(self) -> tuple[str, ...]:
         return (
@@ -153,7 +153,7 @@ class LocalLearner(AskingLearner[R]):
 
 
 class GradientReportLearner(LocalLearner[LocalCalibration]):
-    """Base of those whose reports are of gradients."""
+    """Base of the learners whose reports are about gradients."""
 
     averaging: str
 
@@ -161,11 +161,11 @@ class GradientReportLearner(LocalLearner[LocalCalibration]):
 
     @abstractmethod
     def _report(self, dim: int, bound: float) -> ReportNoise:
-        """What a device makes of a gradient within the bound, of so many coordinates."""
+        """How a device randomizes a gradient within the bound, with ``dim`` coordinates."""
 
     @abstractmethod
     def _steps(self, problem: Problem, report: ReportNoise, row_bound: float, release: Any) -> LocalCalibration:
-        """The run's steps on such reports."""
+        """The steps of the run on such reports."""
 
     def tell(self, *, gradient: ArrayLike | None = None, report: ArrayLike | None = None) -> Self:
         """Learn one row by its gradient at the point that ``ask`` returns, or by what a device made of it.
@@ -208,7 +208,7 @@ class GradientReportLearner(LocalLearner[LocalCalibration]):
     def _told_bound(self, run: Run | None) -> float | None:
         return math.inf if run is None else self._plan_of(run).gradient_bound
 
-    # ---- what the base asks for ---------------------------------------------------------------------
+    # ---- for the base class -------------------------------------------------------------------------
 
     def _averaging(self) -> int:
         return AVERAGINGS.index(choice(AVERAGINGS, averaging=self.averaging))
@@ -236,7 +236,7 @@ class GradientReportLearner(LocalLearner[LocalCalibration]):
         return self._steps(problem, self._report(problem.dim, bound), row_bound, release)
 
     def build(self, plan: LocalCalibration, source: Source | None, classes: NDArray[Any] | None = None) -> LocalRun:
-        """As every learner: see :meth:`GaussianLearner.build`."""
+        """See :meth:`GaussianLearner.build`."""
         return LocalRun(
             RunFrame(plan.problem, plan.releases, source, STREAM_REPORTS),
             report=compiled(plan.report),

@@ -91,13 +91,13 @@ class ReleasedModel(NamedFeatures, ShowsGuarantee, BaseEstimator):  # type: igno
         return tags
 
     def _outputs(self) -> int:
-        """Scores of a row: one for each class where there are more than two, or the loss is of all of them at once."""
+        """Scores of a row: one for each class if there are more than two, or if the loss covers all at once."""
         classes = self._public("classes")
         many = classes is not None and (len(classes) > 2 or get_loss(self.loss).joint)
         return len(classes) if many else 1
 
     def _parts(self, model: FloatArray, outputs: int) -> tuple[FloatArray, float | FloatArray]:
-        """Weights and intercept of a model: a vector and a number, or a matrix and a vector of several scores."""
+        """Weights and intercept of a model: a vector and a number or, for several scores, a matrix and a vector."""
         rows = model.reshape(outputs, -1) if outputs > 1 else model
         if not self.fit_intercept:
             return rows, np.zeros(outputs) if outputs > 1 else 0.0
@@ -155,7 +155,7 @@ class ReleasedModel(NamedFeatures, ShowsGuarantee, BaseEstimator):  # type: igno
     # ---- prediction: from released models only --------------------------------------------------------
 
     def _scores(self, rows: ArrayLike) -> FloatArray:
-        """Scores of rows, shape (n,), or (n, n_classes) where there is one for each class."""
+        """Scores of rows, shape (n,), or (n, n_classes) if there is one for each class."""
         coef, intercept = self._parts(self._public("model"), self._outputs())
         X: Any = validate_data(
             self,
@@ -165,7 +165,7 @@ class ReleasedModel(NamedFeatures, ShowsGuarantee, BaseEstimator):  # type: igno
             dtype=[np.float64, np.float32],
             accept_large_sparse=True,
         )
-        # rows beyond the bound are scaled to it, as they were when learnt
+        # rows beyond the bound are scaled to it, as in learning
         norms = np.sqrt(squared_norms(X))
         factor = self.x_bound / np.maximum(norms, self.x_bound)
         scores: FloatArray = np.asarray(X @ coef.T, dtype=np.float64)
@@ -226,7 +226,7 @@ class ReleasedModel(NamedFeatures, ShowsGuarantee, BaseEstimator):  # type: igno
         return dict(zip(self._labels().tolist(), shares.tolist(), strict=True))
 
     def _score_one(self, x: ArrayLike) -> Any:
-        """Score of one row, a number of NumPy's, or shape (n_classes,) where there is one for each class."""
+        """Score of one row, a NumPy number, or an array of shape (n_classes,) if there is one for each class."""
         coef, intercept = self._parts(self._public("model"), self._outputs())
         row = np.asarray(unmasked(x), dtype=np.float64)
         d = coef.shape[-1]
@@ -242,7 +242,7 @@ class ReleasedModel(NamedFeatures, ShowsGuarantee, BaseEstimator):  # type: igno
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Accuracy for classification, R squared for regression. Computed from raw rows: not private."""
-        from sklearn.metrics import accuracy_score, r2_score  # longer to import than all else of scikit-learn
+        from sklearn.metrics import accuracy_score, r2_score  # takes longer to import than the rest of scikit-learn
 
         prediction = self.predict(X)
         return float(accuracy_score(y, prediction) if is_classifier(self) else r2_score(y, prediction))

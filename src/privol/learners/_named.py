@@ -1,4 +1,4 @@
-"""Rows that come as dicts: which names of features a learner knows, and their values in its order."""
+"""Rows that come as dicts: the names of a learner's features, and their values in its order."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _OF_A_RUN = "n_features_in_", "feature_names_in_"
 
 
 class FirstRow(NamedTuple):
-    """A row that begins a run, with the names of its values."""
+    """A row that begins a run, and the names of its values."""
 
     values: Any
     names: tuple[str, ...]
-    conditions: tuple[str, ...]  # what the guarantee says of names that nobody has declared
+    conditions: tuple[str, ...]  # what the guarantee says about names that were not declared
 
 
 class NamedFeatures:
@@ -58,11 +58,11 @@ class NamedFeatures:
         return self
 
     def _refuse(self) -> bool:
-        """Whether a row that cannot be learnt is an error: else it is a null row."""
+        """Whether a row that cannot be learnt is an error; otherwise it is a null row."""
         return choice(ON_INVALID, on_invalid=self.on_invalid) == "raise"
 
     def _names(self) -> tuple[str, ...] | None:
-        """The names of the features, where they are known."""
+        """The names of the features, if they are known."""
         known = self.__dict__
         found = known.get("feature_names_in_")
         if found is None:
@@ -74,7 +74,7 @@ class NamedFeatures:
         return latest[1]
 
     def _take_names(self, first: FirstRow | None) -> None:
-        """Those of the first row of a run, which others than were declared cannot be."""
+        """Take the names of a run's first row; they must match declared ones."""
         declared: tuple[str, ...] | None = self.__dict__.get("_declared_names")
         if first is not None:
             self.feature_names_in_ = np.array(first.names, dtype=object)
@@ -83,7 +83,7 @@ class NamedFeatures:
             raise InvalidParameter(f"X must have the features {shown(list(declared))}, as were declared, found {found}")
 
     def _learn_named(self, x: dict[str, Any], y: Any, user: Any) -> Self:
-        """Learn one row, as ``learn_one`` of the learner; errors call its features by their names."""
+        """Learn one row as ``learn_one`` of the learner does; errors call its features by name."""
         learner: Any = self
         run = self.__dict__.get("_run")
         if run is not None and user is None and type(x) is dict and (names := self._names()) is not None:
@@ -91,14 +91,14 @@ class NamedFeatures:
             try:
                 if plain is not None and run.learn_one(plain, y):
                     return self
-            except InvalidRow:  # nothing was learnt: said below, by the names
+            except InvalidRow:  # nothing was learnt; the error below uses the names
                 pass
         row = self._first_row(x) if run is None else self._named_row(x, run.state.n_rows)
         before = {name: self.__dict__[name] for name in _OF_A_RUN if name in self.__dict__}
         try:
             learner.learn_one(row, y, user)
         except InvalidRow as error:
-            if self.__dict__.get("_run") is run:  # none has begun, whose guarantee would say that names are public
+            if self.__dict__.get("_run") is run:  # no run has begun whose guarantee would say that the names are public
                 for name in _OF_A_RUN:
                     self.__dict__.pop(name, None)
                 self.__dict__.update(before)
@@ -110,7 +110,7 @@ class NamedFeatures:
         return self
 
     def _first_row(self, x: dict[str, Any]) -> FirstRow:
-        """A row that begins a run; where nobody has declared names its own, sorted, are those of the features."""
+        """A row that begins a run; if no names are declared, its own, sorted, become those of the features."""
         declared: tuple[str, ...] | None = self.__dict__.get("_declared_names")
         if declared is not None:
             return FirstRow(self._values(x, declared, 0), declared, ())
@@ -120,9 +120,9 @@ class NamedFeatures:
         return FirstRow(self._values(x, names, 0), names, (_FOUND_NAMES,))
 
     def _named_row(self, x: dict[str, Any], learnt: int | None) -> Any:
-        """Values of a row in the order of the features: doubles, or what is still to be read.
+        """Values of a row in the order of the features: doubles, or values that are still to be read.
 
-        ``learnt``: rows before it; None of a row that is not learnt.
+        ``learnt`` counts the rows before it; None: the row is not learnt.
         """
         names = self._names()
         if names is None:
@@ -151,5 +151,5 @@ class NamedFeatures:
 def _number(name: str, value: Any) -> float:
     try:
         return number_of(value)
-    except Exception:  # a type of the caller's own may raise whatever it likes
+    except Exception:  # a type of the caller's own may raise anything
         raise InvalidParameter(f"x, feature {name!r}: found {shown(value)}, allowed are real numbers") from None

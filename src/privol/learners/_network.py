@@ -1,4 +1,4 @@
-"""What learners of many nodes share: who hears whom, the noise of a message, the guarantee, the models of nodes."""
+"""What learners of many nodes share: who hears whom, the noise of a message, the guarantee, the nodes' models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["NetworkLearner", "mixing_windows"]
 
 FloatArray = NDArray[np.float64]
 
-#: Graphs that can be asked for by name.
+#: Graphs that can be chosen by name.
 TOPOLOGIES: dict[str, Callable[[int], Topology]] = dict(
     zip(
         BUILT_TOPOLOGIES,
@@ -44,20 +44,20 @@ TOPOLOGIES: dict[str, Callable[[int], Topology]] = dict(
     )
 )
 DEFAULT_NODES = 16
-_THRESHOLDS = {"none": "none", "noise": "noise", "rda": "steps", "published": "step"}  # as the kernel calls them
-_WINDOW = 1 << 16  # weights that are handed to the kernel at a time
+_THRESHOLDS = {"none": "none", "noise": "noise", "rda": "steps", "published": "step"}  # the kernel's names
+_WINDOW = 1 << 16  # weights that are given to the kernel at a time
 
 
 def _sides(nodes: int) -> tuple[int, int]:
-    """The two factors of a number that are nearest to each other."""
+    """The two factors of a number that are closest to each other."""
     side = next(k for k in range(math.isqrt(nodes), 0, -1) if nodes % k == 0)
     return side, nodes // side
 
 
 def mixing_windows(schedule: MixingSchedule, last: int) -> Callable[[int], tuple[Any, ...]]:
-    """Return what the kernel asks for mixing matrices: those of a whole period, or of some rounds from t on.
+    """Return a function that gives the kernel mixing matrices: those of a whole period, or of some rounds from t on.
 
-    ``last``: round of the run after which none is needed.
+    After round ``last`` of the run no matrix is needed.
     """
 
     def window(first: int, rounds: int, periodic: bool) -> tuple[Any, ...]:
@@ -75,7 +75,7 @@ def mixing_windows(schedule: MixingSchedule, last: int) -> Callable[[int], tuple
 
 
 class NetworkLearner(AskingLearner[NetworkCalibration]):
-    """Base of the learners of nodes that send each other noisy parameters."""
+    """Base of the learners whose nodes send each other noisy parameters."""
 
     nodes: int | None
     topology: str | Topology | MixingSchedule
@@ -84,7 +84,7 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
     epochs: int
     step_size: float | None
     averaging: str
-    # of those learners that have no such parameter
+    # for the learners without this parameter
     l2: float = 0.0
     noise_position: str = "gradient"
     regularizer: str = "explicit"
@@ -92,7 +92,7 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
     _perturbed = "gradient"
 
     def _thresholding(self) -> tuple[str, float | None, float | None]:
-        """Kind and factor of a threshold on what is mixed, and the distance that steps are measured by."""
+        """Kind and factor of a threshold on what is mixed, and the distance that steps are measured in."""
         return "none", None, None
 
     # ---- who hears whom -------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
             raise InvalidParameter(f"nodes must be None or the topology's {made.n_nodes}, found {nodes}")
         return made
 
-    # ---- nodes of several processes -------------------------------------------------------------------
+    # ---- nodes in several processes ------------------------------------------------------------------
 
     def fit_ranks(
         self,
@@ -169,7 +169,7 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
         try:
             loss, words = get_loss(self.loss), self.get_params(deep=False)
             words |= {"loss": (loss.name, loss.kind, loss.width, loss.vouched), "learner": type(self).__name__}
-            if not isinstance(self.random_state, int):  # else a source of each rank's own
+            if not isinstance(self.random_state, int):  # otherwise each rank would have a source of its own
                 words["random_state"] = self.random_state is None
             for name in ("ledger", "topology"):
                 del words[name]
@@ -204,7 +204,7 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
             raise InvalidParameter(f"horizon must be None or the {spread.rows} rows of all, found {self.horizon!r}")
         return spread.rows
 
-    # ---- what the base asks for ---------------------------------------------------------------------
+    # ---- for the base class -------------------------------------------------------------------------
 
     def _uses(self) -> int:
         return integer(epochs=self.epochs, at_least=1)
@@ -216,7 +216,7 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
             self._check_epoch(total, self.mixing().n_nodes)
 
     def _check_epoch(self, n_rows: int, nodes: int) -> None:
-        """Refuse rows that would not stay at their nodes, or be twice in a message: the noise is for one use in it."""
+        """Refuse rows that would change nodes, or enter a message twice: the noise is for one use in it."""
         uses = self._uses()
         batch = integer(batch=self.batch, at_least=1)
         if uses > 1 and (n_rows % nodes or n_rows < nodes * batch):
@@ -319,7 +319,7 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
         return plan.report.arithmetic.replace("clipped vector", perturbed)
 
     def build(self, plan: NetworkCalibration, source: Source | None, classes: NDArray[Any] | None = None) -> NetworkRun:
-        """As every learner: see :meth:`GaussianLearner.build`."""
+        """See :meth:`GaussianLearner.build`."""
         schedule, spread = self.mixing(), cast("_Spread | None", self.__dict__.get("_spread"))
         horizon, first, own, heard, exchange = plan.horizon, 0, plan.nodes, np.empty(0, dtype=np.int64), None
         if spread is not None:
@@ -344,7 +344,7 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
             implicit=plan.implicit,
             threshold=_THRESHOLDS[plan.threshold],
             l1=plan.l1,
-            mixing=mixing_windows(schedule, plan.rounds + 1),  # mixed for the round after the last, too
+            mixing=mixing_windows(schedule, plan.rounds + 1),  # the round after the last one is mixed too
             heard=heard,
             exchange=exchange,
             averaging=self._averaging(),
@@ -419,19 +419,19 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
 
 
 class _Spread:
-    """What a run must know of the ranks that its nodes are spread over.
+    """What a run needs to know about the ranks that its nodes are spread over.
 
     Attributes
     ----------
     ranks : Ranks
     rows, here : int
-        All uses of rows, of the network and of the nodes here.
+        All uses of rows, in the network and on the nodes here.
     round_rows, unit : int
-        Those of a round, likewise.
+        The same for one round.
     whole_rounds : int
         Rounds in which no node lacks a row.
     exchange : Exchange
-        Of the run, once it has begun.
+        The exchange of the run, once it has begun.
     """
 
     exchange: Exchange
@@ -458,19 +458,19 @@ class _Spread:
         self.whole_rounds = self.rows // self.round_rows
 
     def join(self, schedule: MixingSchedule, dim: int) -> Exchange:
-        """How the nodes of a run hear those of other ranks."""
+        """Return how the nodes of a run hear those on other ranks."""
         self.ranks.agree(n_features=dim)
         self.exchange = self.ranks.exchange(schedule, dim)
         return self.exchange
 
     def gather(self, state: NetworkRun) -> None:
-        """All nodes' models, on every rank: the network's."""
+        """Collect the models of all nodes on every rank."""
         found = [self.ranks.gather_nodes(rows) for rows in (state.mixes(), state.models(), state.sums())]
         state.gathered(*found)
 
 
 class _Charge:
-    """Writes what a run has spent into the ledger's journal before its first message leaves: all that it costs."""
+    """Writes the whole cost of a run into the ledger's journal before its first message leaves."""
 
     def __init__(self, account: Account) -> None:
         self._account, self._charged = account, False
@@ -482,5 +482,5 @@ class _Charge:
 
 
 def _report_of(plan: NetworkCalibration) -> Report:
-    """The compiled randomizer: its noise is the report's, and vectors are as long as the plan says."""
+    """The compiled randomizer, with the report's noise and vectors of the plan's length."""
     return compiled(plan.report, bound=plan.magnitude if plan.report.cap is None else plan.report.bound)

@@ -44,12 +44,12 @@ __all__ = ["Found", "OfflineLearner", "OfflinePlan", "Sealer", "noisy", "within"
 
 FloatArray = NDArray[np.float64]
 
-#: Where epsilon is stated besides, of guarantees that hold without a delta.
+#: Further deltas at which epsilon is stated, if the guarantee holds without a delta.
 STATED_DELTA = 1e-6
 
 
 class OfflinePlan(Protocol):
-    """What a calibration of one release says. All of it is public."""
+    """The calibration of one release. All of it is public."""
 
     @property
     def law(self) -> str: ...
@@ -66,39 +66,39 @@ class OfflinePlan(Protocol):
 
 
 class Sealer(Protocol):
-    """Keeps the one release on the disk from before it is paid for; :class:`privol.state.SealedRelease` is one."""
+    """Keeps the only release on the disk from before it is paid for; :class:`privol.state.SealedRelease` is one."""
 
     def begin(self, learner: Any, classes: NDArray[Any] | None) -> None:
         """Refuse what could not be written, before anything is spent."""
 
     def seal(self, learner: Any, export: Export, account: Account) -> None:
-        """The release is made: write it where nobody looks, until the account is closed."""
+        """Write the release where it is hidden until the account is closed."""
 
     def settled(self) -> None:
-        """The account is closed, for good: show what was sealed."""
+        """Show what was sealed: the account is closed for good."""
 
 
 def derived_of(plan: OfflinePlan) -> dict[str, float]:
-    """Parameters that were not given, and what they are: computed from public numbers. None for a ball there is not."""
+    """Parameters that were not given, with their values from public numbers. Absent for a ball that does not exist."""
     values = {"l2": plan.l2, "radius": plan.ball}
     return {name: value for name in plan.derived if (value := values[name]) is not None}
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a fit found: the model that is released, and private counts of rows."""
+    """The result of a fit: the model to release, and private counts of rows."""
 
-    model: FloatArray  # with its noise
+    model: FloatArray  # including its noise
     clipped: int
     null: int
 
 
-#: Finds a model and perturbs it: ``find(learner, plan, outputs, source)``, of a learner whose parameters stay.
+#: Finds a model and perturbs it: ``find(learner, plan, outputs, source)``; the learner's parameters do not change.
 Finding: TypeAlias = Callable[[Any, Any, int, Source | None], Found]
 
 
 def noisy(source: Source | None, x: FloatArray, law: str, scale: float) -> FloatArray:
-    """Return the vector with the noise of a release on its grid; each source is for one such call."""
+    """Return a vector with the noise of a release on its grid; a source serves only one such call."""
     out = np.array(x, dtype=np.float64, ndmin=2)
     if law == "none" or scale == 0.0:
         return np.asarray(out[0] + 0.0)
@@ -119,7 +119,7 @@ def noisy(source: Source | None, x: FloatArray, law: str, scale: float) -> Float
 
 
 def within(released: FloatArray, ball: float | None) -> FloatArray:
-    """Project what is released onto a public ball: a function of the release alone, which costs no privacy."""
+    """Project a release onto a public ball: as a function of the release alone, this costs no privacy."""
     return released if ball is None else np.asarray(L2Ball(ball).project(released))
 
 
@@ -136,7 +136,7 @@ class OfflineLearner(LedgeredModel):
 
     #: What the noise is added to, in the words of the guarantee.
     _perturbed: str = "minimiser"
-    #: Whether the guarantee is one of Gaussian differential privacy where there is a delta.
+    #: Whether the guarantee is Gaussian differential privacy if there is a delta.
     _curve: bool = True
 
     # ---- to be given by the learner -------------------------------------------------------------
@@ -150,7 +150,7 @@ class OfflineLearner(LedgeredModel):
         """Compute the model and perturb it."""
 
     def _conditions(self) -> tuple[str, ...]:
-        """What the guarantee says of this learner besides."""
+        """What the guarantee says in addition about this learner."""
         return ()
 
     # ---- learning ----------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class OfflineLearner(LedgeredModel):
 
     @contextmanager
     def _as_before_if_it_fails(self) -> Iterator[None]:
-        """A fit that fails leaves the model of the one before, if there is one: with its features, not with others."""
+        """Keep the previous model and its features if a fit fails."""
         names = ("n_features_in_", "feature_names_in_")
         before = {name: self.__dict__[name] for name in names if name in self.__dict__}
         try:
@@ -240,7 +240,7 @@ class OfflineLearner(LedgeredModel):
             raise
 
     def _finding(self, X: Any, codes: FloatArray, targets: Targets) -> Finding:
-        """What finds the model of rows that are here."""
+        """Return the function that finds the model of rows in this process."""
         self._check_rows(X, targets, 0)
         return lambda fixed, plan, outputs, source: fixed._find(X, codes, plan, outputs, source)
 
@@ -254,16 +254,16 @@ class OfflineLearner(LedgeredModel):
         conditions: tuple[str, ...],
         seal: Sealer | None = None,
     ) -> Self:
-        """Pay for one release, of so many rows and features, and make it."""
+        """Pay for one release of this many rows and features, and make it."""
         outputs = 1
         if targets.classes is not None and len(targets.classes) > 2:
             outputs = len(targets.classes)
-        # what is calibrated is what is run, whoever sets parameters meanwhile (another thread, a hook of warnings)
+        # the fit uses exactly what was calibrated, even if another thread or a warnings hook sets parameters meanwhile
         fixed = object.__new__(type(self))
         fixed.__dict__.update(self.__dict__)
         plan = fixed.calibrate(width, n, 2 if targets.classes is None else len(targets.classes))
         source = None if plan.law == "none" else make_source(fixed.random_state)
-        # of others k rows cost k times what one does
+        # for other learners, k rows cost k times what one row does
         cost = plan if isinstance(plan, AverageCalibration) else None
         guarantee = promised_by(stream, fixed.guarantee_of(plan, n, source), cost)
         guarantee = replace(guarantee, conditions=(*guarantee.conditions, *conditions))
@@ -276,7 +276,7 @@ class OfflineLearner(LedgeredModel):
         account = ledger.open(learner=type(self).__name__, guarantee=guarantee, **place_of(stream, ledger, guarantee))
         self._account = account
         released, failure = [0], None
-        # however it ends, the rows may have made it: an error, a clock that ran out; and a model may be in a traceback
+        # any ending may depend on the rows: an error, a time limit; and a traceback may hold a model
         account.attach(lambda: (n, released[0], square_up(guarantee.mu)))
         try:
             found = find(fixed, plan, outputs, source)
@@ -289,7 +289,7 @@ class OfflineLearner(LedgeredModel):
             failure = error.asked
         finally:
             account.close()
-        if failure is not None:  # raised here, so that nothing leads to the solver's own, which says how far it came
+        if failure is not None:  # raised here, with no link to the solver's own error, which tells how far it came
             raise SolverFailure(
                 f"the gradient of a minimiser could not be certified to be within {failure:.3g}: nothing was released, "
                 "and the budget counts as spent, as that it failed is seen. More steps (max_iter) or a larger l2 may "
@@ -302,7 +302,7 @@ class OfflineLearner(LedgeredModel):
             seal.settled()
         shown: dict[str, Any] = {} if targets.classes is None else {"classes_": targets.classes}
         counts = {"clipped_rows": found.clipped, "null_rows": found.null}
-        self.__dict__.update(shown, _counts=counts, _export=export)  # all of it, or nothing
+        self.__dict__.update(shown, _counts=counts, _export=export)  # all of it or nothing
         return self
 
     def _look_at_scaled(self, stream: RowStream | None = None, X: Any = None) -> None:
@@ -326,7 +326,7 @@ class OfflineLearner(LedgeredModel):
         )
 
     def _budget(self, calibrations: tuple[str, ...] = CALIBRATIONS) -> Budget:
-        """Return the budget of one row; of a user's by group privacy."""
+        """Return the budget of one row; a user's budget is divided by group privacy."""
         found = self._whole_budget(calibrations)
         if self.rows_per_user is None:
             return found
@@ -339,11 +339,11 @@ class OfflineLearner(LedgeredModel):
         return replace(found, epsilon=epsilon, delta=delta)
 
     def _for_users(self, row: Guarantee, plan: OfflinePlan) -> Guarantee:
-        """Make a guarantee for a row one for all rows of a user, where the budget is."""
+        """Turn a guarantee for a row into one for all rows of a user, if the budget is for users."""
         rows = self.rows_per_user
         if rows is None:
             return row
-        if isinstance(plan, AverageCalibration) and plan.rows_per_user > 1:  # it is of all of them already
+        if isinstance(plan, AverageCalibration) and plan.rows_per_user > 1:  # it already covers all rows of a user
             return replace(row, unit="user", rows_per_user=rows, user_factor=less_than_all(plan.factor, rows))
         slack = group_slack(row.parameter, row.slack, rows) if row.slack > 0.0 else 0.0
         return replace(
@@ -393,7 +393,7 @@ class OfflineLearner(LedgeredModel):
             kind, parameter = "gdp", float(plan.mu)
             if stated * n_rows >= 1.0:
                 conditions.append(DELTA_TOO_LARGE)
-        elif slack > 0.0:  # what is proved is epsilon with this one delta, and no curve
+        elif slack > 0.0:  # only epsilon at this one delta is proved, not a curve
             kind, parameter, stated = "approximate", plan.epsilon, max(stated, slack)
             if stated * n_rows >= 1.0:
                 conditions.append(DELTA_TOO_LARGE)
@@ -427,7 +427,7 @@ class OfflineLearner(LedgeredModel):
         if export is None:
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit first.")
         value = getattr(export, attribute)
-        return value.copy() if attribute in ("model", "average") else value  # what a caller writes into is its own
+        return value.copy() if attribute in ("model", "average") else value  # callers may write into their own copy
 
     @property
     def ledger_(self) -> Ledger:
@@ -441,7 +441,7 @@ class OfflineLearner(LedgeredModel):
         return "_export" in self.__dict__
 
     def _diagnostics(self) -> dict[str, int]:
-        """Rows scaled to the bound, and null rows: NOT private."""
+        """Counts of null rows and of rows scaled to the bound: NOT private."""
         counts: dict[str, int] | None = self.__dict__.get("_counts")
         if counts is None:
             raise NotFittedError("there are no counts of rows: they stay in the process that fitted the model")

@@ -1,4 +1,4 @@
-"""Rows here, or in parts that workers hold, of whom sums over rows are asked."""
+"""Sums over rows, which are either in this process or in parts that workers hold."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RowsHere:
     Attributes
     ----------
     n_clipped, n_null : int
-        Rows that were scaled to their bound, and null rows; once there is an objective.
+        Rows that were scaled to their bound, and null rows; set once there is an objective.
     """
 
     def __init__(self, learner: Any, X: Any, codes: FloatArray) -> None:
@@ -52,7 +52,7 @@ class RowsHere:
     def objective(
         self, k: int, outputs: int, *, loss: Loss, l2_sum: float, linear: FloatArray | None
     ) -> tuple[Objective, None]:
-        """The objective of one output; of several, of a class against the rest."""
+        """The objective of one output; with several outputs, of a class against the rest."""
         targets = _against_rest(self._codes, k) if outputs > 1 else self._codes
         if self._first is not None:
             return self._first.with_changes(targets=targets, linear=linear), None
@@ -89,22 +89,22 @@ def _objective(
 
 @dataclass(frozen=True)
 class _Problem:
-    """What is minimised over the rows: the same for all parts."""
+    """What is minimised over the rows; the same for all parts."""
 
-    name: str  # of its own, as losses of users' own cannot be compared
+    name: str  # a name, because users' own losses cannot be compared
     loss: Loss = field(compare=False)
     outputs: int
     k: int
 
 
 class PartReader:
-    """Reads a part as ``fit_stream`` reads a stream: by the learner's parameters, without its ledger and its noise.
+    """Reads a part as ``fit_stream`` reads a stream: with the learner's parameters, but without its ledger and noise.
 
     Parameters
     ----------
     learner : LedgeredModel
     holder : type
-        Of what a worker then holds.
+        The class of what a worker holds after reading.
     """
 
     def __init__(self, learner: Any, holder: type[HeldRows] | type[HeldLeaves]) -> None:
@@ -130,7 +130,7 @@ class PartReader:
 
 
 def _digest_of(X: Any, codes: FloatArray) -> bytes:
-    """Of rows in their order, as they are learnt."""
+    """Digest of rows in the order in which they are learnt."""
     found = hashlib.sha256(repr(X.shape).encode())
     for array in (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,):
         found.update(np.ascontiguousarray(array).view(np.uint8).data)
@@ -139,7 +139,7 @@ def _digest_of(X: Any, codes: FloatArray) -> bytes:
 
 
 class HeldRows:
-    """The rows of a part, and what is asked of them: each answer is a function of the rows and of the question."""
+    """The rows of a part; each answer is a function of the rows and of the question alone."""
 
     def __init__(self, learner: Any, X: Any, codes: FloatArray, about: dict[str, Any]) -> None:
         self._learner, self._X, self._codes, self._about = learner, X, codes, about
@@ -154,7 +154,7 @@ class HeldRows:
         return _digest_of(self._X, self._codes)
 
     def counts(self, problem: _Problem) -> tuple[int, float, int, int]:
-        """Rows that count, blocks of them, rows scaled to their bound, and null rows."""
+        """Counts of rows in use, of their blocks, of rows scaled to their bound, and of null rows."""
         sums = self._of(problem)
         return sums.n, sums.blocks, sums.objective.n_clipped, sums.objective.n_null
 
@@ -209,7 +209,7 @@ class HeldRows:
 
 
 class HeldLeaves:
-    """The rows of a part of an online run on moments: whole leaves, which are asked of it as sums, and the rest."""
+    """The rows of a part of an online run on moments: whole leaves, which leave as sums, and the rest."""
 
     def __init__(self, learner: Any, X: Any, codes: FloatArray, about: dict[str, Any]) -> None:
         del learner
@@ -222,7 +222,7 @@ class HeldLeaves:
         return _digest_of(self._X, self._codes)
 
     def leaves(self, first: int, n: int, words: dict[str, Any]) -> tuple[FloatArray, int, int]:
-        """Sums of at most n whole leaves from the first on, and their rows that were scaled, and null rows."""
+        """Sums of at most n whole leaves from ``first`` on, their scaled rows, and their null rows."""
         rows = slice(first * words["leaf"], (first + n) * words["leaf"])
         return leaf_moments(self._X[rows], self._codes[rows], **words)
 
@@ -232,17 +232,17 @@ class HeldLeaves:
         return self._X[first:], self._codes[first:]
 
     def wipe(self) -> None:
-        """Nothing is kept but the rows."""
+        """Do nothing: only rows are kept."""
 
 
 # ---- the curator's side -----------------------------------------------------------------------------------------
 
 
 class PartsOfRows:
-    """What all parts together say of their rows, by the names of a stream.
+    """What all parts together state about their rows, with the attributes of a stream.
 
-    A user may have rows in several parts, so their caps are added; where a part has none, or goes by another column,
-    nothing is said of users.
+    A user may have rows in several parts, so the caps of the parts are added. If a part has no cap, or counts by
+    another column, nothing is stated about users.
 
     Raises
     ------
@@ -276,7 +276,7 @@ class PartsOfRows:
 
 
 class RowsThere:
-    """Rows in parts, of which a session's workers have the sums; attributes as of :class:`RowsHere`."""
+    """Rows in parts whose sums a session's workers compute; attributes as for :class:`RowsHere`."""
 
     def __init__(self, learner: Any, session: Session, n_features: int) -> None:
         self._learner, self._session, self._width = learner, session, n_features
@@ -286,7 +286,7 @@ class RowsThere:
     def objective(
         self, k: int, outputs: int, *, loss: Loss, l2_sum: float, linear: FloatArray | None
     ) -> tuple[Objective, _PartsSums]:
-        """An objective without rows of its own, and the sums over those of the parts."""
+        """An objective without rows of its own, and the sums over the rows of the parts."""
         none = np.empty((0, self._width)), np.empty(0)
         objective = _objective(self._learner, *none, loss, l2_sum, linear)
         sums = _PartsSums(self._session, _Problem(self._name, loss, outputs, k), objective.dim)
@@ -295,10 +295,10 @@ class RowsThere:
 
 
 class _PartsSums:
-    """What a minimiser asks of rows, asked of all parts: sums are joined in the order of the parts.
+    """What a minimiser needs to know about rows, collected from all parts and joined in the order of the parts.
 
-    The gradient's are joined exactly, but for the rounding of their low halves (``docs/proofs/solver.md``, section 3);
-    what only steers steps is added as it comes. What has been added is overwritten.
+    The sums of the gradient are joined exactly, except for the rounding of their low halves (``docs/proofs/solver.md``,
+    section 3); sums that only steer steps are simply added. All summands are overwritten.
     """
 
     def __init__(self, session: Session, problem: _Problem, dim: int) -> None:
@@ -310,7 +310,7 @@ class _PartsSums:
         self.n_null = sum(null for _, _, _, null in found)
 
     def losses(self, w: FloatArray, sums: FloatArray) -> float:
-        """The losses at ``w``; their gradient goes into ``sums``."""
+        """The losses at ``w``; writes their gradient into ``sums``."""
         total, sums[:] = 0.0, 0.0
         for value, part in self._ask("losses", w):
             total += value
@@ -318,7 +318,7 @@ class _PartsSums:
         return total
 
     def margins(self, w: FloatArray, sums: FloatArray) -> FloatArray:
-        """What bounds the roundings of the gradient at ``w``, which goes into ``sums``."""
+        """Bounds of the rounding errors of the gradient at ``w``; writes the gradient into ``sums``."""
         total, sums[:] = np.zeros(3), 0.0
         for margins, part in self._ask("margins", w):
             total += margins
@@ -326,7 +326,7 @@ class _PartsSums:
         return total
 
     def hessian(self, w: FloatArray, stride: int, out: FloatArray) -> None:
-        """The Hessian at ``w``, of every ``stride``-th row of each part, into the lower triangle of ``out``."""
+        """Write the Hessian at ``w``, over every ``stride``-th row of each part, into the lower triangle of ``out``."""
         lower = np.zeros(self._dim * (self._dim + 1) // 2)
         for part in self._ask("hessian", w, stride):
             lower += part
@@ -336,11 +336,11 @@ class _PartsSums:
         wipe(lower)
 
     def diagonal(self, w: FloatArray, out: FloatArray) -> None:
-        """The diagonal of the Hessian at ``w``."""
+        """Write the diagonal of the Hessian at ``w``."""
         self._add(self._ask("diagonal", w), out)
 
     def product(self, w: FloatArray, v: FloatArray, out: FloatArray) -> None:
-        """The Hessian at ``w`` times ``v``."""
+        """Write the Hessian at ``w`` times ``v``."""
         self._add(self._ask("product", w, np.array(v)), out)
 
     def along(self, w: FloatArray, v: FloatArray, a: float) -> tuple[float, float]:
@@ -352,7 +352,7 @@ class _PartsSums:
         return slope, curve
 
     def _ask(self, question: str, w: FloatArray, *rest: Any) -> Iterator[Any]:
-        # a copy, as a thread may still read it when the solver goes on after an error
+        # a copy, because a thread may still read it when the solver continues after an error
         return self._session.ask(question, self._problem, np.array(w), *rest)
 
     @staticmethod
@@ -364,7 +364,7 @@ class _PartsSums:
 
 
 def _own(array: FloatArray) -> FloatArray:
-    """An array that can be wiped: what was sent may be a view of a message."""
+    """Return an array that can be wiped: what was received may be a view of a message."""
     return array if array.flags.writeable else np.empty(0)
 
 

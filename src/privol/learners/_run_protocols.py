@@ -1,4 +1,4 @@
-"""A run of a learner, and what stands around it: the stream it reads, who watches it, who keeps it on the disk."""
+"""A run of a learner and its surroundings: the stream it reads, its observer, its keeper on the disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FloatArray = NDArray[np.float64]
 
 
 class RowBlock(Protocol):
-    """Rows in order: features, and targets as real numbers or as indices into the stream's classes."""
+    """Consecutive rows: features, and targets as real numbers or as indices into the stream's classes."""
 
     X: Any
     y: Any
@@ -33,13 +33,13 @@ class RowBlock(Protocol):
 
 
 class RowStream(Protocol):
-    """What ``fit_stream`` reads: any object with these names, such as :func:`privol.open_stream` returns.
+    """What ``fit_stream`` reads: any object with these attributes, such as :func:`privol.open_stream` returns.
 
-    Four more are taken into the guarantee where they exist: ``rows_per_user``, the largest number of rows of a user
-    (None: unknown), ``user_separation``, how many rows any two of them are apart at least (1, if it is not there),
-    ``user``, what tells users apart (a column's name), and ``conditions``, a tuple of sentences on what the stream's
-    rows rest on. Two are taken into the ledger: ``beside``, the account of what learnt from the rows
-    before these, and ``first_row``; what these rows taught is ``schema.learnt``, if there is a ``schema``.
+    Four more attributes enter the guarantee if they exist: ``rows_per_user``, the most rows of a user (None: unknown);
+    ``user_separation``, the least distance between any two of them (default 1); ``user``, what tells users apart (a
+    column's name); and ``conditions``, a tuple of sentences about what the stream's rows rest on. Two enter the ledger:
+    ``beside``, the account of what learnt from the rows before these, and ``first_row``. What those rows taught is
+    ``schema.learnt``, if there is a ``schema``.
     """
 
     n_rows: int | None
@@ -49,7 +49,7 @@ class RowStream(Protocol):
 
 
 def check_null_rows(stream: Any, on_invalid: str) -> None:
-    """Refuse a stream that makes null rows of some, where the learner takes none."""
+    """Refuse a stream that makes null rows, if the learner takes none."""
     if not getattr(stream, "users_fixed", True) and on_invalid != "zero":
         raise InvalidParameter(
             f"on_invalid must be 'zero' for a stream that makes null rows of surplus rows of users, found "
@@ -57,7 +57,7 @@ def check_null_rows(stream: Any, on_invalid: str) -> None:
         )
 
 
-#: Of figures for users, where rows before those of the stream taught their encoding.
+#: For users' figures if earlier rows of the stream taught the encoding.
 _COUNTED = (
     "rows of a user that taught the schema are among those counted here: whichever of them taught and whichever are "
     "learnt, the figures for a user cover both together"
@@ -69,30 +69,30 @@ _TAUGHT = (
 
 
 class UserCost(Protocol):
-    """Knows what all rows of a user cost, in multiples of what one costs: every plan of a run does."""
+    """Knows the cost of all rows of a user as a multiple of the cost of one; every plan of a run does."""
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float: ...
 
 
 def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None, *, taught: bool = True) -> Guarantee:
-    """Take into a guarantee what its stream says of its users and of what its rows rest on.
+    """Add to a guarantee what its stream promises about users and what its rows rest on.
 
     Parameters
     ----------
     stream : RowStream or None
-        None: rows that are given as they are, of whose users nothing is known.
+        None: rows that are passed directly, and about whose users nothing is known.
     guarantee : Guarantee
-        If its unit is a user, the stream must keep at least what it rests on, or say nothing of users.
+        If its unit is a user, the stream must keep at least the assumed limits, or say nothing about users.
     plan : optional
-        Says what the rows of a user cost. Without it their number is what counts.
+        Knows the cost of a user's rows. Without it their number counts.
     taught : bool, default=True
-        Whether rows of a user that taught the encoding of the stream are counted in. Of what is released beside the
-        models they are not: the models' figures have them.
+        Whether a user's rows that taught the encoding of the stream are included. They are not for releases beside the
+        models, because the models' figures include them.
 
     Raises
     ------
     InvalidParameter
-        If the stream lets users have more rows, or nearer to each other, than the budget is for.
+        If the stream allows a user more rows, or rows nearer to each other, than the budget is for.
     """
     rows, apart = getattr(stream, "rows_per_user", None), getattr(stream, "user_separation", 1)
     fixed = getattr(stream, "users_fixed", True)
@@ -125,12 +125,12 @@ def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None,
 
 
 def _with_taught(stream: Any, guarantee: Guarantee, plan: UserCost | None) -> Guarantee:
-    """Count in what rows of a user cost that taught the encoding of those that are learnt, where both are known."""
+    """Include the cost of a user's rows that taught the encoding of the learnt rows, if both are known."""
     learnt = learnt_before(stream)
     if learnt is None:
         return guarantee
     if not counts_taught(stream, guarantee):
-        if guarantee.unit == "row" and learnt.rows_per_user is None:  # the schema says so itself
+        if guarantee.unit == "row" and learnt.rows_per_user is None:  # the schema states it itself
             return guarantee
         return replace(guarantee, conditions=(*guarantee.conditions, _TAUGHT))
     most, apart = int(learnt.rows_per_user), int(learnt.user_separation)
@@ -150,26 +150,27 @@ def _with_taught(stream: Any, guarantee: Guarantee, plan: UserCost | None) -> Gu
         return replace(guarantee, parameter=total, user_factor=_factor(total, row, most))
     if total <= mu:
         return guarantee
-    # no row costs more than one that is learnt, so all cost no more than their number: None, where total has that
+    # no row costs more than one that is learnt, so all cost at most their number: None if the total says the same
     return replace(guarantee, user_factor=less_than_all(max(total / guarantee.mu * UP, 1.0), most))
 
 
 def _factor(user: float, row: float, most: int) -> float | None:
-    """What all rows of a user cost, in multiples of what one does; rounded down, as it is divided by."""
+    """What all rows of a user cost, as a multiple of one row's cost; rounded down, because it is a divisor."""
     return less_than_all(max(user / row / UP, 1.0), most)
 
 
 def learnt_before(stream: Any) -> Any:
-    """What rows of a stream taught that are before those that are learnt; None where there are none."""
+    """What earlier rows of the stream, before those that are learnt, taught; None if there are none."""
     learnt = getattr(getattr(stream, "schema", None), "learnt", None)
     return learnt if learnt is not None and getattr(stream, "first_row", 1) > learnt.rows else None
 
 
 def counts_taught(stream: Any, guarantee: Guarantee) -> bool:
-    """Whether the figures for a user count the rows that taught too: as many of a user, and as far apart.
+    """Whether the figures for a user include the rows that taught too, with the same limits per user.
 
-    Of the same relation, and as private: noise of another relation, from a known seed or none at all is not what these
-    figures say. Where they are a row's times a factor, a row that taught must not be the more expensive one.
+    Both must have the same adjacency and be equally private: the figures do not cover noise for another adjacency,
+    noise from a known seed, or no noise. If they are a row's figure times a factor, a row that taught must not cost
+    more than one that is learnt.
     """
     learnt = learnt_before(stream)
     if learnt is None or guarantee.kind not in ("gdp", "none") or learnt.adjacency != guarantee.adjacency:
@@ -178,16 +179,16 @@ def counts_taught(stream: Any, guarantee: Guarantee) -> bool:
         return False
     if learnt.rows_per_user is None or learnt.rows_per_user != guarantee.rows_per_user:
         return False
-    if guarantee.unit == "row":  # whose figures for users have the separation that the stream keeps
+    if guarantee.unit == "row":  # the figures for users assume the separation that the stream keeps
         return bool(learnt.mu <= guarantee.mu and learnt.user_separation == guarantee.user_separation)
     return bool(guarantee.user_separation <= learnt.user_separation)
 
 
 def place_of(stream: Any, ledger: Ledger, guarantee: Guarantee) -> dict[str, Any]:
-    """Return where the rows of a stream are, for a ledger: after those that an account of it has paid for, if any.
+    """Return the position of a stream's rows for a ledger: after those that one of its accounts has paid for, if any.
 
-    A run of another ledger counts by itself, and adds up with that account wherever both are included. So does one
-    whose guarantee is of a kind that adds up, or whose rows may be those of a later part of the stream.
+    A run in another ledger counts by itself, and adds up with that account wherever both are included. The same holds
+    for a run whose kind of guarantee adds up, or whose rows may belong to a later part of the stream.
     """
     beside = getattr(stream, "beside", None)
     group = next((account.group for account in ledger.accounts if account.plan_id == beside), None)
@@ -198,16 +199,16 @@ def place_of(stream: Any, ledger: Ledger, guarantee: Guarantee) -> dict[str, Any
     first = int(stream.first_row)
     others = [account for account in ledger.accounts if account.group == group]
     known = all(account.first_row == first or account.rows[1] < first for account in others)
-    if guarantee.unit == "user" and len(others) > 1:  # its rows may be a user's in any of them: they add up
+    if guarantee.unit == "user" and len(others) > 1:  # a user may have rows in any of them, so they add up
         return {}
     return {"beside": beside, "first_row": first} if known else {}
 
 
 @dataclass
 class Run:
-    """One run of a learner: the opaque secret state and what is public about it.
+    """One run of a learner: the opaque secret state and its public facts.
 
-    It is its account's from the start: there is none that could release without an account, or on a closed one.
+    It belongs to its account from the start: no run can release without an account, or on a closed one.
     """
 
     state: LearnerRun
@@ -215,25 +216,25 @@ class Run:
     guarantee: Guarantee
     account: Account
     targets: Targets
-    horizon: int  # of the parameters: with renewal that of the first epoch
-    unlabelled: bool = False  # of a classifier that was given no labels: it takes gradients, and no rows
-    of_stream: bool = False  # its guarantee says of users or rows what only its stream keeps
-    users: LiveUsers | None = None  # who counts the rows of users that it is given
+    horizon: int  # as the parameters state it; with renewal, that of the first epoch
+    unlabelled: bool = False  # a classifier that was given no labels: it takes gradients but no rows
+    of_stream: bool = False  # its guarantee states about users or rows what only its stream ensures
+    users: LiveUsers | None = None  # counts the rows of users that it is given
     closed: bool = False
-    looked_at: bool = False  # whether most of its rows were longer than their bound
+    looked_at: bool = False  # whether the check for rows longer than their bound was made
     keeper: Keeper | None = None
-    handed: Export | None = None  # with a keeper: what is on the disk, and so may be seen
+    handed: Export | None = None  # with a keeper: what is on the disk and may therefore be seen
 
     def __post_init__(self) -> None:
         self.account.attach(self._counters, self._revoke)
 
     def _counters(self) -> Counts:
-        """What the ledger reads."""
+        """Return the counters that the ledger reads."""
         rows, releases, spent = self.state.counters()
         if self.guarantee.claim is not None:
-            # a published calibration is charged as a whole: adding its releases up may exceed what they cost together
+            # a published calibration is charged as a whole: the sum over its releases may exceed their joint cost
             spent = min(spent, square_up(self.guarantee.mu))
-        elif self.guarantee.unit == "user" and self.guarantee.mu > self.plan.mu:  # what taught is in it too
+        elif self.guarantee.unit == "user" and self.guarantee.mu > self.plan.mu:  # it includes the rows that taught
             whole = square_up(self.guarantee.mu)
             spent = min(spent / self.plan.mu**2 * whole * UP, whole) if spent else 0.0
         return rows, releases, spent
@@ -242,21 +243,21 @@ class Run:
         self.state.revoke(words)
 
     def learn_one(self, x: Any, y: Any) -> bool:
-        """Learn a row that is an array of doubles, and a label or target, as they come; False: nothing was done."""
+        """Learn a row given as an array of doubles, with its label or target as given; False: nothing was done."""
         if self.closed or self.of_stream or self.unlabelled or self.keeper is not None or self.users is not None:
             return False
         targets = self.targets
         return self.state.learn_labelled(x, y, targets.codes, targets.y_bound, not targets.refuse)
 
     def predict_one(self, x: Any, x_bound: float) -> Any:
-        """Label or target of a row that is an array of doubles; None: it is none, or has several scores."""
+        """Label or target of a row given as an array of doubles; None if it is not one, or has several scores."""
         if self.handed is not None or self.unlabelled:
             return None
         score, classes = self.state.score_one(x, x_bound), self.targets.classes
         return score if score is None or classes is None else classes[1 if score > 0.0 else 0]
 
     def public(self, attribute: str) -> Any:
-        """A field of :class:`Export`: of what was kept last, or read from the live state."""
+        """A field of :class:`Export`: as kept last, or read from the live state."""
         if self.handed is not None:
             return getattr(self.handed, attribute)
         return self._live(attribute)
@@ -275,54 +276,54 @@ class Run:
 
 
 class Observer(Protocol):
-    """Sees the released model at work on a stream; what it computes is not covered by the run's guarantee."""
+    """Watches the released model on a stream; the run's guarantee does not cover what it computes."""
 
     def learn(self, run: Run, X: Any, targets: FloatArray) -> None:
-        """Let ``run.state`` learn these rows and no others, and watch; called for all rows of a run, in order."""
+        """Let ``run.state`` learn exactly these rows, and watch; called for all rows of a run, in order."""
 
 
 class Keeper(Protocol):
     """Keeps a run on the disk, so that it outlives its process; :class:`privol.state.State` is one."""
 
     def open(self, learner: Any, *, replay: bool = False) -> None:
-        """See whether a run is to go on, before the stream is read; ``replay``: by learning all of its rows again."""
+        """Check for a run to continue, before the stream is read; ``replay``: by learning all its rows again."""
 
     def begin(self, learner: Any, n_features: int, horizon: int, release: Any, targets: Targets, stream: Any) -> Run:
-        """Begin a run, or resume the one that is there."""
+        """Begin a run, or resume the kept one."""
 
     def attend(self, stream: Any, *, once: bool) -> int:
-        """Before the stream is read: let it go on where the run does, and return how many rows it leaves out."""
+        """Let the stream continue where the run does, before it is read; return how many rows it leaves out."""
 
     def named(self, seen: Any) -> None:
-        """Whose the rows of the next block are, if the stream says it."""
+        """Take the users of the next block, if the stream states them."""
 
     def skip(self, X: Any, targets: FloatArray) -> int:
-        """How many rows of a block the run has learnt already."""
+        """Return how many rows of a block the run has learnt already."""
 
     def room(self) -> int:
-        """Rows that may be learnt before :meth:`learnt` is to be called."""
+        """Return how many rows may be learnt before :meth:`learnt` must be called."""
 
     def learning(self, X: Any, targets: FloatArray) -> None:
-        """Rows are about to be learnt."""
+        """Prepare for rows that are about to be learnt."""
 
     def learnt(self, run: Run, *, released: bool) -> bool:
-        """Those rows have been learnt. Returns whether what they released may be handed out."""
+        """Note that those rows were learnt; return whether what they released may be handed out."""
 
     def beside(self, name: str, guarantee: Guarantee, key: bytes, settings: Any) -> tuple[Account, bytes]:
-        """Open an account for what is released beside the models, or resume it: by the noise key returned."""
+        """Open, or resume, an account for what is released beside the models; also return its noise key."""
 
     @property
     def verified(self) -> int:
-        """Rows that this process has learnt or compared, and that are kept: what is released of them may be seen."""
+        """Rows that this process learnt or compared and that are kept: releases about them may be seen."""
 
     def ends(self) -> None:
-        """The last release is about to be made."""
+        """Prepare for the last release."""
 
     def seal(self, learner: Any, run: Run) -> None:
-        """The last release is made: keep it where nobody looks, until the account is closed."""
+        """Write the last release where it is hidden until the account is closed."""
 
     def settled(self) -> None:
-        """The account is closed, for good: show what was sealed."""
+        """Show what was sealed: the account is closed for good."""
 
     def leave(self, learner: Any, run: Run | None) -> None:
-        """An error ends the call; the run is to go on by another."""
+        """Leave the run for another call to continue, after an error."""

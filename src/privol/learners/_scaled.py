@@ -1,4 +1,4 @@
-"""Rows that were longer than their bound: a count for own eyes, and a warning where it is most of them."""
+"""Rows longer than their bound: a count for the owner's eyes, and a warning if it is most of them."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from ..errors import ScaledRowsWarning
 
 __all__ = ["FIRST_ROWS", "warn_of_scaled"]
 
-#: Of a run that learns block by block: after so many rows it is looked at how many were scaled.
+#: A run that learns block by block checks after this many rows how many were scaled.
 FIRST_ROWS = 100
-#: Rows that are longer by no more than this keep what they say. Those of a learnt encoding are at most the root of 1.5
-#: times their usual norm.
+#: Rows that are longer by at most this factor keep their information. Those of a learnt encoding are at most the root
+#: of 1.5 times their usual norm.
 _A_LITTLE = 1.25
 
 
 def warn_of_scaled(
     scaled: int, rows: int, x_bound: float, *, stream: Any = None, X: Any = None, stacklevel: int = 3
 ) -> None:
-    """Warn where more than half of the rows were longer than the bound.
+    """Warn if more than half of the rows were longer than the bound.
 
     Parameters
     ----------
     scaled, rows : int
-        Rows that were scaled, of so many. **Not private.**
+        How many rows were scaled, and of how many. **Not private.**
     x_bound : float
     stream : optional
-        What they come from. Behind an encoding that was learnt the bound is the usual norm of a row, which many exceed
-        by a little: nothing is said then.
+        The origin of the rows. Behind a learnt encoding the bound is the usual norm of a row, which many exceed a
+        little: there is no warning then.
     X : array or CSR matrix, optional
-        The rows, or the last of them, where they did not come from a stream: nothing is said either where most exceed
-        the bound by a little, as behind a :class:`~privol.encoding.PrivateEncoder` in a pipeline.
+        The rows, or the last of them, if they did not come from a stream. There is no warning either if most exceed the
+        bound only a little, as behind a :class:`~privol.encoding.PrivateEncoder` in a pipeline.
     stacklevel : int, default=3
-        As of :func:`warnings.warn`, counted from here.
+        As for :func:`warnings.warn`, counted from here.
     """
     schema = getattr(stream, "schema", None)
     if 2 * scaled <= rows or getattr(schema, "learnt", None) is not None:
@@ -57,5 +57,5 @@ def warn_of_scaled(
 
 
 def _median(squares: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    """Of rows that are not null."""
+    """Median over the rows that are not null."""
     return float(np.median(squares[np.isfinite(squares)]))

@@ -1,4 +1,4 @@
-"""Targets as the kernels read them: -1 and +1 or a class's index by label, or real numbers within their bound."""
+"""Targets as the kernels read them: labels become -1 and +1 or class indices, real numbers stay within their bound."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["MOST_CLASSES", "Targets", "declared_labels", "labels_in"]
 
 FloatArray = NDArray[np.float64]
 
-#: Classes that a learner of several scores takes.
+#: The most classes that a learner of several scores takes.
 MOST_CLASSES = 1 << 16
 
 
 def labels_in(y: NDArray[Any], refuse: bool, most: int = 2) -> NDArray[Any]:
-    """Return the labels that occur in ``y``, ascending, at most ``most``; a NaN is no label: refused, or left out."""
+    """Return the labels that occur in ``y``, ascending, at most ``most``; a NaN is refused or left out."""
     if y.dtype.kind == "O":
         y = _labels_among(y, refuse, most)
     if y.dtype.kind == "f" and np.isnan(y).any():
@@ -50,7 +50,7 @@ def _no_label(found: str, row: int, most: int) -> InvalidRow:
 
 
 def _kind(label: Any) -> str | None:
-    """Of what kind a label is; None: it is none. Integers beyond 64 bits can be declared, not found."""
+    """Return the kind of a label; None if it is not one. Integers beyond 64 bits can be declared, not found."""
     if not issubclass(type(label), str | bytes | numbers.Real):
         return None
     if isinstance(label, str | bytes):
@@ -77,7 +77,7 @@ def _labels_among(cells: NDArray[Any], refuse: bool, most: int) -> NDArray[Any]:
 
 
 def _missing(cell: Any) -> bool:
-    """Whether a target is a mark for one that is missing."""
+    """Whether a target is a mark for a missing one."""
     try:
         return math.isnan(number_of(cell))
     except Exception:
@@ -85,7 +85,7 @@ def _missing(cell: Any) -> bool:
 
 
 def declared_labels(classes: Any, *, most: int = 2, ordered: bool = False) -> NDArray[Any]:
-    """Return declared labels, at most ``most``: ascending, or in the given order (of two: negative, positive)."""
+    """Return declared labels, at most ``most``: ascending, or in the given order (two: negative, positive)."""
     listed = classes.tolist() if isinstance(classes, np.ndarray) and classes.dtype.kind in "Of" else classes
     checked = listed if isinstance(listed, list | tuple) and not ordered else ()
     kinds = {_kind(label) for label in checked}
@@ -105,14 +105,14 @@ def declared_labels(classes: Any, *, most: int = 2, ordered: bool = False) -> ND
 
 @dataclass(frozen=True)
 class Targets:
-    """The target side of one run.
+    """The targets of one run.
 
     Attributes
     ----------
     classes : ndarray of shape (K,) or None
-        The labels, of two the negative one first; None for regression.
+        The labels, with the negative one of two first; None for regression.
     y_bound : float
-        Real targets beyond it are clipped to it.
+        Bound to which real targets are clipped.
     refuse : bool
         Raise on a label outside the set or a target that is not finite; otherwise such rows are marked NaN, to be
         learnt as null rows.
@@ -126,9 +126,9 @@ class Targets:
     indexed: bool = False
 
     def encode(self, y: Any, learnt: int) -> FloatArray:
-        """Return codes of labels or the clipped real targets, shape (n,); ``learnt`` rows came before, for errors.
+        """Return codes of labels, or clipped real targets, shape (n,); ``learnt`` rows came before, for error messages.
 
-        A declared type is taken as it is; of anything else each target is read by itself.
+        Values of a declared type are taken as they are; otherwise each target is read by itself.
         """
         y = column_of(y)
         return self._numbers(y, learnt) if self.classes is None else self._coded(np.asarray(y), learnt)
@@ -138,7 +138,7 @@ class Targets:
         assert self.classes is not None
         given, indices = np.asarray(column_of(y)), targets_of(y)
         last = len(self.classes) - 1
-        bad = np.flatnonzero(~((indices >= 0.0) & (indices <= last) & (indices == np.floor(indices))))  # NaN included
+        bad = np.flatnonzero(~((indices >= 0.0) & (indices <= last) & (indices == np.floor(indices))))  # including NaN
         if bad.size:
             if self.refuse:
                 row, every = learnt + int(bad[0]) + 1, "0 and 1" if last == 1 else f"0 to {last}"
@@ -166,10 +166,10 @@ class Targets:
 
     @cached_property
     def codes(self) -> dict[Any, float] | None:
-        """Codes of the labels as the kernels have them; None for real targets."""
+        """The kernels' codes of the labels; None for real targets."""
         if self.classes is None:
             return None
-        # NumPy's own scalars too: those of dates equal no others
+        # NumPy scalars too: those of dates equal nothing else
         labels = [(label, k) for listed in (self.classes, self.classes.tolist()) for k, label in enumerate(listed)]
         return {label: self._code(k) for label, k in labels}
 
@@ -181,7 +181,7 @@ class Targets:
         if y.dtype.kind == "O":
             targets = self._looked_up(y.tolist())
         else:
-            # numbers of labels first, 0 for none: writing where a mask says takes three times as long
+            # label numbers first, 0 for none: writing through a mask takes three times as long
             at = np.zeros(y.shape, np.min_scalar_type(len(self.classes)))
             for k, label in enumerate(self.classes):
                 np.maximum(at, np.multiply(_equal(y, label), k + 1, dtype=at.dtype), out=at)
@@ -237,7 +237,7 @@ class Targets:
 
 
 def _equal(y: NDArray[Any], label: Any) -> Any:
-    """Which targets of a declared type are a label: exactly, also where doubles hold no integer of that size."""
+    """Which targets of a declared type equal a label: exactly, even where doubles do not hold integers of that size."""
     if y.dtype.kind not in NUMBERS:
         return y == label
     plain = label.item() if isinstance(label, np.generic) else label
@@ -247,5 +247,5 @@ def _equal(y: NDArray[Any], label: Any) -> Any:
         if y.dtype.kind == "f":
             return (y == y.dtype.type(plain)) & (float(y.dtype.type(plain)) == plain)
         return (y == int(plain)) & (int(plain) == plain)
-    except (OverflowError, ValueError):  # none of that type
+    except (OverflowError, ValueError):  # the label is not of that type
         return np.zeros(y.shape, dtype=bool)

@@ -1,4 +1,4 @@
-"""A regularised leader on private sums that tunes itself: nothing but the budget is to be chosen."""
+"""A regularised leader on private sums that tunes itself: only the budget must be chosen."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class AdaptiveFTRL(DPFTRL):
     True
     """
 
-    #: Its mechanism is audited as DPFTRL: what is made of the sums has no inverse.
+    #: Its mechanism is audited as DPFTRL's: what it computes from the sums has no inverse.
     worst: ClassVar[Mapping[str, Any]] = {}
 
     # what DPFTRL leaves to its user

@@ -1,4 +1,4 @@
-"""Offline learning from an online run: one pass of implicit gradient steps, one release of their average."""
+"""Offline learning from an online run: one pass of implicit gradient steps, and one release of their average."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["POL"]
 
 FloatArray = NDArray[np.float64]
 
-_FROM_THE_FIRST = 3  # of the kernel's averages: the point after row t counts t + 1 times
+_FROM_THE_FIRST = 3  # in the kernel's averages the point after row t has weight t + 1
 
 
 class POL(OfflineLearner):
@@ -186,7 +186,7 @@ class POL(OfflineLearner):
             )
         dim = integer(n_features=n_features, at_least=1) + bool(self.fit_intercept)
         n, budget = integer(n_rows=n_rows, at_least=1), self._budget()
-        # of Gaussian noise less than group privacy says: rows do not yet move what was averaged before they came
+        # with Gaussian noise, less than by group privacy: rows do not move points averaged before they came
         together = self.rows_per_user if budget.delta > 0.0 and not budget.noiseless else None
         weights = choice(AVERAGE_WEIGHTS, weights=self.weights)
         domain, l2 = self._domain(), self.l2
@@ -246,7 +246,7 @@ class POL(OfflineLearner):
         return self.calibrate(self._width(n_features), n_rows, n_classes).regret_bound()
 
     def _domain(self) -> ConvexSet | None:
-        """The set that was given, if one was."""
+        """The set that was given, if any."""
         if self.domain is None:
             return None if self.radius is None else L2Ball(number(radius=self.radius, at_least=1e-30, at_most=1e30))
         if not isinstance(self.domain, ConvexSet):
@@ -270,7 +270,7 @@ class POL(OfflineLearner):
             if plan.weights == "last":
                 self._learn(run, X, codes)
                 secret.append(run.released_model())
-            else:  # of the iterates 1 to n, the first of which is the start: row n moves none of them
+            else:  # of the iterates 1 to n, the first is the start: row n moves none of them
                 secret.append(np.array(domain.start(dim), dtype=np.float64))
                 self._learn(run, X[: n - 1], codes[: n - 1])
                 if n > 1:
@@ -290,5 +290,5 @@ class POL(OfflineLearner):
 
     @staticmethod
     def _learn(run: IterateRun, X: Any, codes: FloatArray) -> None:
-        for start in range(0, X.shape[0], BLOCK_ROWS):  # interrupts are served between blocks
+        for start in range(0, X.shape[0], BLOCK_ROWS):  # interrupts take effect between blocks
             run.learn(X[start : start + BLOCK_ROWS], codes[start : start + BLOCK_ROWS])

@@ -1,4 +1,4 @@
-"""Descent on values of losses alone (bandit feedback): a device answers with one randomized number."""
+"""Descent on loss values alone (bandit feedback): a device answers with one randomized number."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FloatArray = NDArray[np.float64]
 
 
 def _directions(source: Source, dim: int, first: int, n: int) -> FloatArray:
-    """Directions of rounds ``first``, ..., each by its number alone: uniform, public."""
+    """Directions of the rounds from ``first`` on, each uniform, public and a function of its number alone."""
     if dim == 1:
         words = [source.words(stream=STREAM_SAMPLES, level=0, block=0, row=first + k)[0] for k in range(n)]
         return np.array([[1.0 if word & 1 else -1.0] for word in words])
@@ -261,7 +261,7 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
         state.tell(None if skipped else numbers)
         return self
 
-    # ---- what the base asks for ---------------------------------------------------------------------
+    # ---- for the base class -------------------------------------------------------------------------
 
     def calibrate(self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2) -> BanditCalibration:
         """Return the calibration of a run before anything is spent.
@@ -306,7 +306,7 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
         )
 
     def _published(self) -> bool:
-        """Whether the run is Algorithm 2 as published, which has one kind of noise, steps and values."""
+        """Whether the run is Algorithm 2 as published, which fixes the kind of noise, the steps and the values."""
         if choice(CALIBRATIONS, calibration=self.calibration) == "tight":
             return False
         only = {"randomizer": "gaussian", "step": "horizon", "values": 1}
@@ -316,7 +316,7 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
         return True
 
     def _device_horizon(self) -> int:
-        # as published the noise is chosen by the horizon, so a device has to be that of the run's
+        # as published, the horizon determines the noise, so a device must know the run's
         return integer(horizon=self.horizon, at_least=1) if self._published() else 1
 
     def _interval(self, problem: Problem, row_bound: float) -> tuple[float, float]:
@@ -344,7 +344,7 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
         return self._randomized(dim, bound)
 
     def build(self, plan: BanditCalibration, source: Source | None, classes: NDArray[Any] | None = None) -> BanditRun:
-        """As every learner: see :meth:`GaussianLearner.build`."""
+        """See :meth:`GaussianLearner.build`."""
         ahead = make_source(self.random_state) if source is None else source
         directions: Callable[[int, int], FloatArray] = partial(_directions, ahead, plan.dim)
         return BanditRun(

@@ -1,7 +1,7 @@
-"""Parameter-free learners on reports: coin betting, whose points need neither the size of the best model nor a step.
+"""Parameter-free learners on reports by coin betting: no size of the best model and no step length is needed.
 
-The learner bets on the gain of a direction; the direction learns by scale-free steps on the unit ball. Both see reports
-alone, and a row is in one of them: the run costs what a report costs.
+The learner bets on the gain of a direction; the direction learns by scale-free steps on the unit ball. Both see only
+reports, and each row is in one report, so the run costs what a report costs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["BANCO", "AgnosticBANCO"]
 
 
 class _Betting(GradientReportLearner):
-    """What both have in common: all models are allowed, and points have no step."""
+    """What both learners share: every model is allowed, and points have no step length."""
 
     epsilon: float
     wealth: float
@@ -350,7 +350,7 @@ class AgnosticBANCO(_Betting):
         self.random_state = random_state
 
     def regret_bound(self, u_norm: float, n_rows: int, n_features: int | None = None) -> float:
-        """As :meth:`BANCO.regret_bound`, of the noise that this learner's own randomizer has."""
+        """Return the bound of :meth:`BANCO.regret_bound`, for the noise of this learner's own randomizer."""
         report = self.calibrate(self._width(n_features), n_rows).report
         self._uncapped()
         return calibrate.agnostic_regret(

@@ -1,6 +1,6 @@
-"""Gradient descent on reports: mutual-information-private descent, and stochastic gradient descent with local privacy.
+"""Gradient descent on reports: mutual-information-private descent and locally private stochastic gradient descent.
 
-A report is a local randomizer's, made at a public point, and a row is in one of them: the run costs what a report
+A local randomizer makes each report at a public point, and each row is in one report: the run costs what a report
 costs.
 """
 
@@ -328,7 +328,7 @@ class LDPSGD(GradientReportLearner):
         self.random_state = random_state
 
     def regret_bound(self, n_rows: int, n_features: int | None = None) -> float:
-        """As :meth:`MIOGD.regret_bound`, of the regularised losses where ``l2`` is above 0."""
+        """Return the bound of :meth:`MIOGD.regret_bound`, for the regularised losses if ``l2`` is above 0."""
         return self.calibrate(self._width(n_features), n_rows).regret_bound(n_rows)
 
     def _report(self, dim: int, bound: float) -> ReportNoise:

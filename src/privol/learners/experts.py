@@ -1,6 +1,6 @@
-"""A parameter-free learner on reports by experts: magnitudes of many scales along one direction, aggregated.
+"""A parameter-free learner on reports by experts: magnitudes of many scales along one direction are aggregated.
 
-All experts see the reports of one point, the mean of theirs: what is made of reports is free.
+All experts see the same reports, made at the mean of their points: post-processing of reports costs nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs whose encoded rows come as they are known, and not from a stream that is there at once: :mod:`privol.auto`."""
+"""Runs whose encoded rows arrive over time, not from a stream that exists at once: for :mod:`privol.auto`."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ class RowFeed:
         self._learn = run.state.learn_one
 
     def code_of(self, index: float) -> float:
-        """Return what the run knows a class by, of its index."""
+        """Return the run's code of a class, given its index."""
         return float(self._targets.encode_indices(np.array([index]), 0)[0])
 
     def clipped(self, y: float) -> float:
-        """Return what the run knows a real target by."""
+        """Return the run's code of a real target: its clipped value."""
         return min(max(y, -self._bound), self._bound)
 
     def learn(self, x: NDArray[np.float64], code: float) -> None:

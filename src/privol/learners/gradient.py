@@ -1,7 +1,7 @@
 """Learners that perturb gradients inside the loop: noisy online gradient descent.
 
-The gradient of each step is taken at a public point and perturbed before anything is done with it. So a row enters one
-Gaussian mechanism and no other, and the whole transcript costs what a single step costs, whatever its length.
+The gradient of each step is taken at a public point and perturbed before any other use. So a row enters only one
+Gaussian mechanism, and the whole transcript costs what a single step costs, whatever its length.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class NOGD(AskingLearner[GradientCalibration]):
     """
 
     _perturbed = "sum of a step's gradients"
-    # gradients of constant size on a ball that nothing leaves: the sensitivity is attained
+    # gradients of constant size, and a ball that the iterates do not leave: the sensitivity is attained
     worst: ClassVar[Mapping[str, Any]] = {"loss": "hinge", "l2": 1.0, "radius": 1e3, "batch": 128}
     worst_of_users: ClassVar[Mapping[str, Any]] = {"l2": 1e4}
 
@@ -170,7 +170,7 @@ class NOGD(AskingLearner[GradientCalibration]):
         self.on_invalid = on_invalid
         self.random_state = random_state
 
-    # ---- what the base asks for ---------------------------------------------------------------------
+    # ---- for the base class -------------------------------------------------------------------------
 
     def calibrate(
         self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2
@@ -217,12 +217,12 @@ class NOGD(AskingLearner[GradientCalibration]):
     def build(
         self, plan: GradientCalibration, source: Source | None, classes: NDArray[Any] | None = None
     ) -> GradientRun:
-        """As every learner: see :meth:`GaussianLearner.build`."""
+        """See :meth:`GaussianLearner.build`."""
         return GradientRun(
             RunFrame(plan.problem, plan.releases, source),
             magnitude=plan.batch * plan.bound * 1.01,
             std=plan.sigma,
-            sensitivity=plan.factor * plan.sum_sensitivity,  # what is charged is what the budget covers
+            sensitivity=plan.factor * plan.sum_sensitivity,  # the charge is what the budget covers
             bound=plan.bound,
             batch=plan.batch,
             l2=plan.l2,

@@ -1,8 +1,9 @@
 """Learners that perturb released iterates: private online convex programming with implicit or gradient steps.
 
 The secret iterate is never perturbed itself; each *released* iterate is a Gaussian mechanism on all rows so far, and
-the releases compose. So few releases cost little noise, and releasing every row costs much: learners that put the
-noise inside the loop are then better. These are kept for runs that release few models, and for fidelity.
+the releases compose. So few releases need little noise, and releasing after every row needs much: learners with the
+noise inside the loop are then better. These learners are for runs that release few models, and for fidelity to the
+papers.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class _IterateLearner(GaussianLearner[IterateCalibration]):
         return self.calibrate(self._width(n_features), n_rows, n_classes=n_classes).regret_bound(n_rows)
 
     def build(self, plan: IterateCalibration, source: Source | None, classes: NDArray[Any] | None = None) -> IterateRun:
-        """As every learner: see :meth:`GaussianLearner.build`."""
+        """See :meth:`GaussianLearner.build`."""
         return IterateRun(
             RunFrame(plan.problem, plan.releases, source),
             magnitude=plan.problem.domain.norm_bound(plan.problem.dim) * 1.01,
@@ -252,7 +253,7 @@ class PIGD(_IterateLearner):
     """
 
     _update = "implicit"
-    # gradients of constant size on a ball that nothing leaves: the sensitivity is attained
+    # gradients of constant size, and a ball that the iterates do not leave: the sensitivity is attained
     worst: ClassVar[Mapping[str, Any]] = {"loss": "hinge", "l2": 1.0, "radius": 1e3}
     # the published noise grows with the radius, so the ball is as small as the noise of the last rows allows
     worst_published: ClassVar[Mapping[str, Any]] = {

@@ -1,7 +1,7 @@
-"""What whoever keeps runs on the disk needs of learners: :class:`privol.state.State` does.
+"""What code that keeps runs on the disk, such as :class:`privol.state.State`, needs from learners.
 
-Runs are begun, built again from what was kept, and handed to their learner. A :class:`Run` holds the compiled state,
-whose ``secret_arrays`` are **secret**, noise key included: none of this is for users.
+It begins runs, rebuilds them from what was kept, and hands them to their learner. A :class:`Run` holds the compiled
+state, whose ``secret_arrays`` are **secret**, noise key included: nothing here is for users.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ def build_run(
 
 
 def adopt_run(learner: OnlineLearner, run: Run, stream: RowStream | None) -> Run:
-    """Make a run the learner's current one; one that is going on ends."""
+    """Make a run the learner's current one; a run that is open ends."""
     return learner._adopt(run, stream)
 
 
 def drop_run(learner: OnlineLearner) -> None:
-    """Let a learner forget its current run: nothing of it was handed out."""
+    """Let a learner forget its current run, of which nothing was handed out."""
     learner.__dict__.pop("_run", None)
 
 
 def averaging_of(learner: OnlineLearner) -> int:
-    """Return how ``average_coef_`` weighs the releases, as the kernels number it."""
+    """Return the kernels' number for the weights of releases in ``average_coef_``."""
     return learner._averaging()
 
 
@@ -88,5 +88,5 @@ def pay_from(learner: OnlineLearner, ledger: Ledger) -> None:
 
 
 def show_export(learner: LedgeredModel, export: Export) -> None:
-    """Let a learner without a run show what one has released."""
+    """Let a learner without a run show a released model."""
     learner.__dict__["_export"] = export

@@ -1,8 +1,8 @@
 """Learners that follow a leader computed from private sums: the regularised leader on sums of gradients.
 
-Gradients are taken at public points, and what is perturbed is their running sum, by one factorisation of the matrix of
-running sums. A run is therefore one Gaussian mechanism, the noise of a sum grows with the logarithm of its length only,
-and every point is a function of what was released.
+Gradients are taken at public points. Their running sums are perturbed by a matrix mechanism, so a run is one Gaussian
+mechanism, the noise of a sum grows only with the logarithm of its length, and every point is a function of what was
+released.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         self.on_invalid = on_invalid
         self.random_state = random_state
 
-    # ---- what the base asks for ---------------------------------------------------------------------
+    # ---- for the base class -------------------------------------------------------------------------
 
     def regret_bound(self, n_rows: int, n_features: int | None = None, *, n_classes: int = 2) -> float:
         """Return the theorem's bound of the expected regret of ``n_rows`` rows, which are the horizon too.
@@ -299,7 +299,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         )
 
     def _largest_weight(self, n_classes: int) -> float:
-        """Checked, also where the labels are not known yet."""
+        """The largest weight, checked even if the labels are not known yet."""
         weights = self.class_weight
         if weights is None:
             return 1.0
@@ -317,7 +317,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         return max([*map(float, weights.values()), *others])
 
     def _weights(self, classes: NDArray[Any] | None) -> list[float] | None:
-        """Weights by class, None where all are 1."""
+        """Weights by class; None if all are 1."""
         weights = self.class_weight
         if weights is None:
             return None
@@ -328,7 +328,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         return [float(weights.get(label, 1.0)) for label in labels]
 
     def build(self, plan: LeaderCalibration, source: Source | None, classes: NDArray[Any] | None = None) -> LeaderRun:
-        """As every learner: see :meth:`GaussianLearner.build`."""
+        """See :meth:`GaussianLearner.build`."""
         epochs = plan.epochs
         return LeaderRun(
             RunFrame(plan.problem, plan.releases, source),

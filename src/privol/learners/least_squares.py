@@ -1,4 +1,4 @@
-"""Private online least squares: the moments of the rows are perturbed, as running sums, and models solved from them."""
+"""Private online least squares: perturbs running sums of the rows' moments and solves models from them."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ __all__ = ["PQFTL"]
 
 FloatArray = NDArray[np.float64]
 
-#: Designs that add up a leaf in doubles: its sum may come from elsewhere.
+#: Designs that add up a leaf in doubles, so that its sum may be computed elsewhere.
 _IN_DOUBLES = ("blt", "sqrt", "banded", "independent")
-#: Numbers of sums that a part sends at once, about.
+#: Roughly how many numbers of sums a part sends at once.
 _AT_ONCE = 1 << 18
 
 
 @cache
 def _blas() -> Any:
-    """Where the threads of the linear algebra are limited: the search for it reads the process's memory map, once."""
+    """Limits the threads of the linear algebra; finding them reads the process's memory map, once."""
     return ThreadpoolController().select(user_api="blas")
 
 
@@ -325,12 +325,12 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
     def guarantee_of(self, plan: LeastSquaresCalibration, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
         promise = super().guarantee_of(plan, private=private, bit_source=bit_source)
-        return replace(promise, releases=plan.releases.horizon)  # the sums after every step, so any number of models
+        return replace(promise, releases=plan.releases.horizon)  # sums after every step, so any number of models
 
     def build(
         self, plan: LeastSquaresCalibration, source: Source | None, classes: NDArray[Any] | None = None
     ) -> LeastSquaresRun:
-        """As every learner: see :meth:`GaussianLearner.build`."""
+        """See :meth:`GaussianLearner.build`."""
         return LeastSquaresRun(
             RunFrame(plan.problem, plan.releases, source),
             sums=plan_of_epochs(plan.epochs),
@@ -410,7 +410,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
             raise InvalidParameter("calibration must be 'tight' for parts, found 'published'")
 
     def _learn_parts(self, run: Run, session: Session) -> None:
-        """All rows: leaves in turns, then what is left of every part."""
+        """Learn all rows: leaves in turn, then the rest of every part."""
         state, plan = cast(LeastSquaresRun, run.state), self._plan_of(run)
         problem = plan.problem
         words = {
@@ -422,7 +422,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
             "row_unit": plan.row_unit,
             "target_unit": plan.target_unit,
         }
-        at_once = max(1, _AT_ONCE // moments_size(problem.dim))  # by public numbers: it is part of the order
+        at_once = max(1, _AT_ONCE // moments_size(problem.dim))  # from public numbers, because it is part of the order
         first, some = 0, True
         with _blas().limit(limits=1):
             while some:
@@ -439,11 +439,11 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
             self._learn(run, rows, codes)
 
     def _learn(self, run: Run, *args: Any, **kwargs: Any) -> None:
-        with _blas().limit(limits=1):  # small systems: threads cost more than they give
+        with _blas().limit(limits=1):  # small systems: threads cost more than they gain
             super()._learn(run, *args, **kwargs)
 
     def _release_last(self, run: Run) -> None:
-        # models cost nothing: the last is of all rows, whatever the schedule
+        # models cost nothing: the last one uses all rows, whatever the schedule
         state = cast(LeastSquaresRun, run.state)
         if state.n_rows > 0:
             state.release_last()

@@ -1,4 +1,4 @@
-"""Nodes that learn together, with no master: each mixes what its neighbours sent, and sends a randomized step."""
+"""Nodes that learn together without a master: each mixes what its neighbours sent, and sends a randomized step."""
 
 from __future__ import annotations
 

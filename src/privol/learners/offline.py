@@ -1,7 +1,7 @@
-"""Offline learners: the minimiser of a regularised sum of losses, with noise in its place or in the objective.
+"""Offline learners: the minimiser of a regularised sum of losses, with noise on it or in the objective.
 
-The sum is minimised by a compiled Newton method that stops at a certified norm of the gradient; how far it may be off
-is part of the calibration.
+A compiled Newton method minimises the sum and stops at a certified norm of the gradient; the calibration includes the
+distance from the exact minimiser.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FloatArray = NDArray[np.float64]
 
 
 class _Minimiser(OfflineLearner):
-    """Base of both: what is minimised, class by class, to the certificate that the calibration asks for."""
+    """Base of both learners: what is minimised, class by class, to the accuracy that the calibration requires."""
 
     l2: float | None
     max_iter: int
@@ -127,7 +127,7 @@ class _Minimiser(OfflineLearner):
     def _minimisers(
         self, rows: RowsHere | RowsThere, plan: Any, loss: Loss, outputs: int, linear: FloatArray | None
     ) -> FloatArray:
-        """Certified minimisers of each output's objective, one after the other; SECRET, and the caller's to wipe."""
+        """Certified minimisers of each output's objective, in turn; SECRET, and the caller must wipe them."""
         most, found = self._steps(), []
         try:
             for k in range(outputs):
@@ -146,7 +146,7 @@ class _Minimiser(OfflineLearner):
                 wipe(point)
 
     def _starts(self, size: int) -> FloatArray | None:
-        """Where the solver begins: at what the last fit released, which is public, if it has as many numbers."""
+        """The solver's start: what the last fit released, which is public, if it has the right size."""
         export: Export | None = self.__dict__.get("_export")
         if not self.warm_start or export is None or len(export.model) != size:
             return None
@@ -154,7 +154,7 @@ class _Minimiser(OfflineLearner):
 
 
 def _better_start(objective: Objective, sums: Any, start: FloatArray) -> FloatArray | None:
-    """That point, or None for zeros: noise may have thrown it far off. ``sums``: of rows elsewhere, or None."""
+    """Return that start, or None for zeros if noise has thrown it far off. ``sums``: of rows elsewhere, or None."""
     rows, values = RowSums(objective) if sums is None else sums, []
     work = np.zeros((2, objective.dim))
     for point in (start, np.zeros(len(start))):
@@ -339,7 +339,7 @@ class OutputPerturbation(_Minimiser):
         point = self._minimisers(rows, plan, get_loss(self.loss), outputs, None)
         try:
             if plan.radius is not None:
-                norm = math.sqrt(squared_norms(point[None])[0])  # as the calibration's charge for rounding has it
+                norm = math.sqrt(squared_norms(point[None])[0])  # as in the calibration's charge for rounding
                 if norm > plan.radius:
                     point *= plan.radius / norm
             released = within(noisy(source, point, plan.law, plan.scale), plan.ball)
@@ -539,7 +539,7 @@ class ObjectivePerturbation(_Minimiser):
 
 
 def _linear_term(source: Source, plan: ObjectiveCalibration) -> FloatArray:
-    """Draw b of all outputs on its own grid, far finer than that of a release; SECRET, and once from a source."""
+    """Draw b for all outputs on its own grid, far finer than that of a release; SECRET, and only once from a source."""
     out = np.zeros((1, plan.dim))
     try:
         if plan.law == "gaussian":

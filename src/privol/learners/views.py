@@ -1,8 +1,8 @@
-"""What other rooms read of a learner and of its runs: public names for what estimators keep behind underscores.
+"""What other rooms read from a learner and its runs: public names for what estimators keep behind underscores.
 
-An estimator shows its user what was released. The rooms above need a little more: what a run has come to, what the
-parameters mean once they are checked, rows as the learner reads them. All of it is public, but for
-:func:`raw_counts`; what a kept run needs, secrets among it, is in :mod:`privol.learners.keeping`.
+An estimator shows its user what was released. The rooms above need a little more: the progress of a run, the checked
+parameters, rows as the learner reads them. All of it is public except :func:`raw_counts`. What a kept run needs,
+including secrets, is in :mod:`privol.learners.keeping`.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _run(learner: Any) -> Run | None:
 
 
 def run_of(learner: OnlineLearner) -> RunView | None:
-    """Return the view of the current or last run; None where there is none."""
+    """Return the view of the current or last run; None if there is none."""
     run = _run(learner)
     if run is None:
         return None
@@ -117,7 +117,7 @@ def run_of(learner: OnlineLearner) -> RunView | None:
 
 
 def end_run(learner: OnlineLearner) -> None:
-    """End the current run, if there is one, without another release: what it has not spent is given back."""
+    """End the current run, if any, without another release: what it has not spent is given back."""
     run = _run(learner)
     if run is not None and not run.closed:
         learner._settle(run)
@@ -135,25 +135,25 @@ def export_of(learner: LedgeredModel) -> Export:
 
 
 def raw_counts(learner: LedgeredModel) -> dict[str, int]:
-    """Return the counts of a run's rows that were scaled to the bound, and of null rows: **not private**."""
+    """Return the counts of a run's null rows and of rows scaled to the bound: **not private**."""
     return learner._diagnostics()
 
 
-# ---- of the parameters, checked --------------------------------------------------------------------------------
+# ---- the checked parameters ------------------------------------------------------------------------------------
 
 
 def adjacency_of(learner: LedgeredModel) -> str:
-    """Return what neighbours are."""
+    """Return the adjacency."""
     return learner._adjacency()
 
 
 def ledger_of(learner: LedgeredModel) -> Ledger:
-    """Return the ledger that the next run pays from: where none was given, one of the learner's own."""
+    """Return the ledger that the next run pays from; by default one of the learner's own."""
     return learner._ledger()
 
 
 def refuses_rows(learner: LedgeredModel) -> bool:
-    """Whether a row that is not finite is an error; else it is the null row."""
+    """Whether a row that is not finite is an error; otherwise it is a null row."""
     return learner._refuse()
 
 
@@ -163,7 +163,7 @@ def horizon_of(learner: OnlineLearner, stream: RowStream) -> int:
 
 
 def most_rows(learner: OnlineLearner, horizon: int) -> int:
-    """Return how many rows a run of that horizon may learn: with renewal more."""
+    """Return how many rows a run with this horizon may learn; renewal allows more."""
     return learner._most_rows(horizon)
 
 
@@ -173,18 +173,18 @@ def release_of_stream(learner: OnlineLearner) -> Any:
 
 
 def class_weights(learner: Any, classes: NDArray[Any]) -> list[float] | None:
-    """Return what the loss of a row is multiplied with, by class; None: nothing."""
+    """Return the factors of the loss of a row, by class; None: all are 1."""
     weights: list[float] | None = learner._weights(classes)
     return weights
 
 
 def promise_of(learner: LedgeredModel, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
-    """Return what a fit of so many rows would guarantee, before anything is spent."""
+    """Return what a fit of this many rows would guarantee, before anything is spent."""
     return learner._promise(n_features, n_rows, n_classes)
 
 
 def promise_beside(learner: Learner, stream: Any, n_rows: int, n_classes: int) -> Guarantee:
-    """Return the same of a fit of a stream, with what the rows before these taught counted in, where users are."""
+    """Return what a fit of a stream would guarantee, including what its earlier rows taught, if it is about users."""
     found = learner._promise(stream.n_features, n_rows, n_classes)
     plan = learner.calibrate(stream.n_features, n_rows, n_classes=n_classes) if hasattr(learner, "renewal") else None
     return promised_by(stream, found, plan)
@@ -207,7 +207,7 @@ def fresh_copy(learner: Learner) -> Learner:
 
 
 def released_copy(learner: Learner, guarantee: Guarantee) -> Learner:
-    """Return a copy that shows what a learner has released, under another guarantee, and has no ledger."""
+    """Return a copy that shows what a learner has released, under another guarantee and without a ledger."""
     state: Any = learner.__getstate__()
     copy: Learner = clone(learner)
     copy.__setstate__({**state, "ledger": None, "_export": replace(state["_export"], guarantee=guarantee)})
