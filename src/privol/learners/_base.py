@@ -202,7 +202,7 @@ class OnlineLearner(LedgeredModel):
                 release = self._default_release(whole=False)
                 run = self._start(rows.shape[1], self._needed_horizon(), release, targets, counting, found)
             if not run.looked_at and learnt >= FIRST_ROWS:
-                self._look_at_scaled(run, X=rows)  # of earlier blocks: where warnings are errors, this one is not learnt
+                self._look_at_scaled(run, X=rows)  # of earlier blocks: if warnings are errors, this one is not learnt
             self._learn(run, rows, encoded)
         return self
 
