@@ -1,8 +1,8 @@
-"""Learners side by side at equal privacy, on tables, synthetic streams and files of the user's. **Not private.**
+"""Learners side by side at equal privacy, on tables, synthetic streams and the user's files. **Not private.**
 
-The rules that keep it honest: everyone has the same rows in the same order and with the same delay; a learner of privol
-is given a file, its target and epsilon, and nothing else; what an encoding costs is within that epsilon; the rows that
-may teach one are scored for nobody; what was tuned, and on what, is said (``docs/arena.md``).
+Rules keep the comparison honest. All entrants get the same rows in the same order with the same delay. A learner of
+privol gets a file, its target and epsilon, and nothing else; the cost of an encoding is within that epsilon. Rows that
+may teach an encoding are scored for no entrant. The tables state what was tuned, and on what (``docs/arena.md``).
 """
 
 from .board import NOTICE, Board

@@ -1,4 +1,4 @@
-"""Tables of an arena in Markdown, and the shares that they and the plot show. Not private."""
+"""The tables of an arena in Markdown, and the shares in tables and plot. Not private."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .results import Key, Results
 __all__ = ["NOTICE", "TITLES", "Board"]
 
 NOTICE = "NOT PRIVATE: computed from the rows of the streams and covered by no guarantee; do not publish"
-#: How tables call the others.
+#: What the tables call entrants that are not privol's.
 TITLES = {
     "sgd": "scikit-learn SGD, best of a grid",
     "sgd-default": "scikit-learn SGD, its defaults",
@@ -29,7 +29,7 @@ TITLES = {
 }
 _PARTS = {"second_half": "Second half", "held_out": "Rows after the end", "all": "All rows that nobody's encoding saw"}
 _CHANCE = {"auc": 0.5, "r2": 0.0}
-_LEAST_REFERENCE = 0.02  # above chance: a share of less is a quotient of two accidents
+_LEAST_REFERENCE = 0.02  # above chance: with less, a share is a ratio of two random errors
 
 
 class Board:
@@ -55,18 +55,18 @@ class Board:
         self.private = [*(name for name in CENTRAL if name in known), *self.rivals]
         self.references = [name for name in OTHERS if OTHERS[name] != "rival" and name in known]
         done = [(key[1], run) for key, runs in self._runs.items() for run in runs if run["status"] == "done"]
-        # whose only model comes after the last row it learns: not even chance is a figure of theirs along the way
+        # their only model comes after the last row, so they have no figures along the way, not even those of chance
         self._late = {name for name, _ in done} - {name for name, run in done if run["figures"]["all"]}
 
     # ---- figures -------------------------------------------------------------------------------------------------
 
     def figure(self, stream: str) -> str:
-        """Return the name of a stream's figure: "auc" or "r2"."""
+        """Return the name of a stream's figure of merit: "auc" or "r2"."""
         (rows, *_) = self._about[stream]["rows"].values()
         return headline(not rows["classes"])
 
     def values(self, stream: str, entrant: str, epsilon: float | None, part: str, name: str) -> list[float]:
-        """Return a figure of all seeds; a run without a model counts as chance, where that is known."""
+        """Return a figure for all seeds; a run without a model counts as chance, where chance is known."""
         found = []
         for record in self._runs.get((stream, entrant, epsilon), ()):
             if record["status"] == "no model" and name in _CHANCE:
@@ -77,7 +77,7 @@ class Board:
         return found
 
     def reference(self, stream: str, part: str) -> float | None:
-        """Return the figure of the best online linear model without privacy; None where none is above chance."""
+        """Return the figure of the best online linear model without privacy; None if none is above chance."""
         name = self.figure(stream)
         found = [
             statistics.mean(values)
@@ -87,7 +87,7 @@ class Board:
         return max(found) if found and max(found) - _CHANCE[name] > _LEAST_REFERENCE else None
 
     def share(self, stream: str, entrant: str, epsilon: float, part: str) -> float | None:
-        """Return the mean share of what the reference has above chance."""
+        """Return the mean share kept: what is above chance, relative to the reference."""
         name, best = self.figure(stream), self.reference(stream, part)
         values = self.values(stream, entrant, epsilon, part, name)
         if best is None or not values:
@@ -95,7 +95,7 @@ class Board:
         return (statistics.mean(values) - _CHANCE[name]) / (best - _CHANCE[name])
 
     def shares(self, entrant: str, epsilon: float, part: str, *, seen: str | None = None) -> list[float]:
-        """Return the shares on all streams, or on those with which the same was chosen: "" for nothing."""
+        """Return the shares kept on all streams, or on those with which ``seen`` was chosen ("": nothing was)."""
         streams = [name for name in self.streams if seen is None or self._about[name]["seen"] == seen]
         found = (self.share(stream, entrant, epsilon, part) for stream in streams)
         return [share for share in found if share is not None]
@@ -103,7 +103,7 @@ class Board:
     # ---- tables --------------------------------------------------------------------------------------------------
 
     def lines(self, *, whole: bool = True) -> list[str]:
-        """Return all tables in Markdown; not ``whole``: without those of log-loss, accuracy, and all rows."""
+        """Return all tables in Markdown; without ``whole``, those of log-loss, accuracy and all rows are left out."""
         parts = _PARTS if whole else [part for part in _PARTS if part != "all"]
         lines = [*self.kept(), "", "Without privacy:", "", *self._without(), ""]
         for part in parts:
@@ -116,7 +116,7 @@ class Board:
         return lines
 
     def kept(self) -> list[str]:
-        """Return the tables of the shares kept in Markdown."""
+        """Return the tables of the shares kept, in Markdown."""
         lines: list[str] = []
         for seen in self.seen:
             said = (
@@ -127,7 +127,7 @@ class Board:
 
     @property
     def seen(self) -> list[str]:
-        """What was chosen with streams: nothing first."""
+        """What was chosen with the streams; the streams used for nothing come first."""
         return sorted({self._about[name]["seen"] for name in self.streams})
 
     def _without(self) -> list[str]:
@@ -192,13 +192,13 @@ class Board:
         return table(["who", "median", "least", "most"], rows)
 
     def _reasons(self) -> list[str]:
-        """Who has no figures where, and why: runs with the same reason together."""
+        """Which entrants lack figures where, and why; runs with the same reason are grouped."""
         found: dict[tuple[str, str], list[tuple[str, str, float | None]]] = defaultdict(list)
         for (stream, entrant, epsilon), runs in self._runs.items():
             for run in runs:
                 if run["status"] != "done":
                     reason = run["reason"]
-                    if entrant in LEARNERS:  # the same words of several learners
+                    if entrant in LEARNERS:  # several learners give the same reason
                         reason = reason.removeprefix(f"{LEARNERS[entrant].__name__} ")
                     found[run["status"], reason].append((_title(entrant), stream, epsilon))
         rows = []
@@ -232,7 +232,7 @@ class Board:
         return {"private": False, "notice": NOTICE, "streams": self.streams, "kept": kept, "failed": self.failed()}
 
     def curves(self) -> dict[str, dict[str, list[tuple[float, float]]]]:
-        """Return (epsilon, median share over the streams) by the part of the rows and the entrant's title."""
+        """Return (epsilon, median share over the streams) by part of the rows and by title of the entrant."""
         return {
             _PARTS[part]: {
                 _title(entrant): line
@@ -258,7 +258,7 @@ def _title(entrant: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in words; far below chance it is only said to be so."""
+    """Return a share in percent; far below chance, only a bound."""
     return f"{round(100.0 * share)} %" if share > -9.995 else "below -999 %"
 
 
@@ -267,7 +267,7 @@ def _rounded(rate: float) -> str:
 
 
 def shown(values: Sequence[float]) -> str:
-    """Return mean and standard deviation, with three digits or as many as the deviation asks for; no value: nothing."""
+    """Return mean and deviation with three digits, or as many as the deviation needs; empty without values."""
     if not values:
         return ""
     mean = statistics.mean(values)
@@ -277,7 +277,7 @@ def shown(values: Sequence[float]) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, fixed: int | None = None) -> list[str]:
-    """Return a table in Markdown; of the columns from ``fixed`` on those without any cell are left out."""
+    """Return a table in Markdown; from column ``fixed`` on, empty columns are left out."""
     if fixed is not None:
         kept = [j for j in range(len(head)) if j < fixed or any(row[j] for row in rows)]
         head, rows = [head[j] for j in kept], [[row[j] for j in kept] for row in rows]

@@ -1,4 +1,4 @@
-"""privol's learners as a user without knowledge of the rows runs them: given a file, its target and epsilon."""
+"""privol's learners as run by a user who knows nothing about the rows: given a file, its target and epsilon."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["CENTRAL", "Encoded", "Played", "encode", "play_learner"]
 
 FloatArray = NDArray[np.float64]
 
-#: Learners by name that see the rows themselves, one after the other: not of devices, nodes, and not offline.
+#: Names of the learners that see the rows themselves, one after the other: not on devices, on nodes, or offline.
 CENTRAL = tuple(entry.name for entry in TABLE if entry.group not in ("devices", "nodes", "rest"))
 _FIRST_KEY = 40_000
-_IMPOSSIBLE = -30.0  # log-odds of a label that the encoding has not seen
+_IMPOSSIBLE = -30.0  # log-odds of a label that the encoding has not learnt
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Encoded:
     ledger: Ledger
 
     def held(self, prepared: Prepared) -> Stream:
-        """Return the rows held out, without their targets."""
+        """Return the held-out rows without their targets."""
         return open_stream(prepared.held_path, target=False, schema=self.schema, read_ahead=False)
 
 
@@ -117,7 +117,8 @@ def play_learner(prepared: Prepared, name: str, epsilon: float, delta: float, se
         If the learner does not take such targets, or the encoding shows too little for a model.
     """
     loss = default_loss(len(prepared.classes))
-    LEARNERS[name](loss=loss).calibrate(2, prepared.rows, n_classes=max(len(prepared.classes), 2))  # or it refuses
+    # this refuses what the learner cannot do
+    LEARNERS[name](loss=loss).calibrate(2, prepared.rows, n_classes=max(len(prepared.classes), 2))
     found = encode(prepared, name, epsilon, delta, seed, block)
     stream, horizon = found.stream, prepared.rows - found.first
     target_of(prepared, stream)
@@ -144,12 +145,12 @@ def play_learner(prepared: Prepared, name: str, epsilon: float, delta: float, se
         "taught": found.taught,
         "reused": found.taught > 0 and found.first == 0,
     }
-    progressive = scores if watched.early else None  # a model that comes last predicts none of the rows it learnt
+    progressive = scores if watched.early else None  # a model that comes last does not predict the rows it learnt
     return Played(progressive, held, watched.seconds, horizon, {**notes, "releases": int(made.n_releases_)})
 
 
 def target_of(prepared: Prepared, stream: Any) -> None:
-    """Refuse an encoding that took real targets for labels, or labels for real targets."""
+    """Refuse an encoding that mistook real targets for labels, or labels for real targets."""
     if (stream.classes is None) != prepared.regression:
         what = ("labels", "a real target") if prepared.regression else ("a real target", "labels")
         raise StreamError(f"the encoding took the target for {what[0]}, and it is {what[1]}")
@@ -170,7 +171,7 @@ def in_units(prepared: Prepared, stream: Any, scores: FloatArray) -> FloatArray:
 
 
 class _Watched:
-    """A stream whose blocks are predicted by the model before them; the time is that of the learner."""
+    """A stream whose blocks are predicted with the model before them; only the learner's time is measured."""
 
     def __init__(self, prepared: Prepared, stream: Stream, learner: Any) -> None:
         self._prepared, self._stream, self._learner = prepared, stream, learner
@@ -199,6 +200,6 @@ class _Watched:
         return found
 
     def _nothing(self, n: int) -> FloatArray:
-        """What a model of zeros says."""
+        """The predictions of a zero model."""
         classes = () if self.classes is None or len(self.classes) == 2 else (len(self.classes),)
         return in_units(self._prepared, self._stream, np.zeros((n, *classes)))

@@ -1,4 +1,4 @@
-"""The runs of an arena: who runs on what, in how many processes."""
+"""The runs of an arena: which entrants run on which streams, in how many processes."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from .specs import Prepared, Spec, named, prepare
 __all__ = ["BLOCK", "EPSILONS", "OTHERS", "run_arena"]
 
 EPSILONS = 0.1, 0.5, 1.0, 4.0, math.inf
-#: Rows whose labels come together: each block is predicted by the model before it, by everyone.
+#: Rows whose labels arrive together: every entrant predicts a block with the model before it.
 BLOCK = 100
-#: Who runs beside privol's learners: without privacy, online or with all rows at once; or a private rival.
+#: Entrants beside privol's learners: without privacy, online or with all rows at once; or private competitors.
 OTHERS = {
     "sgd": "online",
     "sgd-default": "online",
@@ -140,7 +140,7 @@ def run_arena(
 def _entries(
     learners: Sequence[str], others: Sequence[str], epsilons: Sequence[float], *, first: bool
 ) -> Iterator[tuple[str, float | None]]:
-    """Who runs with which epsilon; those without noise only once on the same rows."""
+    """The entrants with their epsilons; those without noise run only once on the same rows."""
     for name in others:
         if OTHERS[name] != "rival" and first:
             yield name, None
@@ -167,7 +167,7 @@ def _rows_of(prepared: Prepared) -> Rows:
 
 
 def _play(task: _Task) -> dict[str, Any]:
-    """Make one run, and return its record."""
+    """Make one run and return its record."""
     key, prepared = task.key, task.prepared
     record: dict[str, Any] = {
         "stream": key.stream,
@@ -178,15 +178,15 @@ def _play(task: _Task) -> dict[str, Any]:
         "privol": __version__,
     }
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # noise of fixed keys, and fits of references that were stopped early
+        warnings.simplefilter("ignore")  # noise from fixed keys, and references whose fits stopped early
         rows = _rows_of(prepared)
         try:
             played = _by_name(task, rows)
-        except StreamError as error:  # of the encoding: the rows that teach showed too little
+        except StreamError as error:  # from the encoding: the rows that teach showed too little
             return {**record, "status": "no model", "reason": str(error)}
         except InvalidParameter as error:
             return {**record, "status": "left out", "reason": str(error)}
-        except Exception as error:  # the others go on, and this one is shown
+        except Exception as error:  # the other runs continue, and the error is shown
             kind = "" if isinstance(error, PrivolError) else f"{type(error).__name__}: "
             return {**record, "status": "failed", "reason": f"{kind}{error}"}
         figures = {part: _figures(rows, played, part) for part in PARTS}

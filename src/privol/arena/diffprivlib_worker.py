@@ -1,8 +1,8 @@
-"""diffprivlib's logistic regression, run by an interpreter that may have nothing of privol.
+"""diffprivlib's logistic regression, run by an interpreter that may lack privol.
 
     PYTHON diffprivlib_worker.py [GIVEN.npz ANSWER.npz]
 
-Without words: whether it can be imported.
+Without arguments it only checks that diffprivlib can be imported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def main() -> None:
-    """Fit what is given, and write the scores of the rows held out."""
+    """Fit the given rows and write the scores of the held-out rows."""
     warnings.simplefilter("ignore")
     from diffprivlib.models import LogisticRegression
 

@@ -1,4 +1,4 @@
-"""Figures of predictions, the same for everyone. Not private."""
+"""Figures of merit of predictions, the same for all entrants. Not private."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["PARTS", "figures_of", "headline", "measure"]
 
 FloatArray = NDArray[np.float64]
 
-#: What figures are of: all rows that nobody's encoding is learnt from, the second half of the stream, rows after it.
+#: Rows that figures cover: all rows that teach no encoding, the second half of the stream, rows after the stream.
 PARTS = "all", "second_half", "held_out"
-_LEAST = math.log(1e-6)  # a probability below it counts as one in a million, for everyone
+_LEAST = math.log(1e-6)  # smaller probabilities count as one in a million, for all entrants
 
 
 def headline(regression: bool) -> str:
-    """Return the name of the figure that shares are of."""
+    """Return the name of the figure that shares are computed from."""
     return "r2" if regression else "auc"
 
 

@@ -1,4 +1,4 @@
-"""The rows of a stream as those read them who need no privacy: scales and levels of all rows, in hindsight."""
+"""A stream's rows as non-private entrants read them: with scales and levels of all rows, in hindsight."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["Rows"]
 
 FloatArray = NDArray[np.float64]
 
-_MOST_LEVELS = 2000  # a column of more texts is one of names
+_MOST_LEVELS = 2000  # a column with more distinct texts holds names
 _MOST_CODES = 254  # of a category, for trees
-_DENSE = 300  # features up to which rows are dense
+_DENSE = 300  # up to this many features, rows are dense
 
 
 @dataclass(frozen=True)
 class _Column:
-    """Cells as numbers (NaN: none), or as the numbers of their levels by frequency (-1: not of the stream)."""
+    """Cells as numbers (NaN: missing) or as level numbers by frequency (-1: not in the stream)."""
 
     name: str
     number: bool
@@ -63,7 +63,7 @@ class Rows:
 
     @cached_property
     def columns(self) -> list[_Column]:
-        """All columns but the target."""
+        """All columns except the target."""
         found = []
         for j, name in enumerate(self._names):
             if j == self._at:
@@ -84,7 +84,7 @@ class Rows:
 
     @cached_property
     def encoded(self) -> tuple[Any, Any]:
-        """Standardised numbers, one feature for each level, and a constant: of the stream, and of the rows held out."""
+        """Standardised numbers, one feature for each level, and a constant: for the stream and held-out rows."""
         parts: list[list[Any]] = [[], []]
         for column in self.columns:
             if column.number:
@@ -103,7 +103,7 @@ class Rows:
 
     @cached_property
     def coded(self) -> tuple[FloatArray, FloatArray, list[bool]]:
-        """Numbers, and numbers of levels with NaN for the rare ones: stream, rows held out, which are levels."""
+        """Numbers and level numbers (rare levels: NaN) of stream and held-out rows, and which are levels."""
         parts: list[list[Any]] = [[], []]
         for column in self.columns:
             for part, x in zip(parts, (column.learnt, column.held), strict=True):
@@ -112,7 +112,7 @@ class Rows:
         return np.column_stack(parts[0]), np.column_stack(parts[1]), [not column.number for column in self.columns]
 
     def dictionaries(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Rows of numbers (0 for none) and texts by the names of their columns."""
+        """Rows as dicts by column name, with numbers (0 if missing) and texts."""
         both = []
         for which, cells in (("learnt", self._cells), ("held", self._held)):
             values: list[list[Any]] = []
@@ -125,7 +125,7 @@ class Rows:
 
 
 def _read(path: str) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Names, and the cells of each column."""
+    """Return the names and the cells of each column."""
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.reader(file)
         names = next(reader)

@@ -1,4 +1,4 @@
-"""References without privacy: linear models that learn online, and what all rows at once would give."""
+"""References without privacy: online linear models, and models fitted to all rows at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _blocks(n: int, block: int) -> Iterator[slice]:
 
 
 def _log_odds(model: Any, X: Any, classes: int) -> FloatArray:
-    """As figures are computed from: of several classes logarithms of the shares of one-against-all models."""
+    """What figures are computed from; for several classes, logarithms of the shares of one-against-all models."""
     found: FloatArray = model.decision_function(X)
     if classes == 2:
         return found
@@ -44,9 +44,9 @@ def _log_odds(model: Any, X: Any, classes: int) -> FloatArray:
 
 
 def _one_pass(rows: Rows, block: int, model: Any, about: dict[str, Any]) -> Played:
-    """Let a model of scikit-learn learn once, block by block, on standardised numbers and one-hot texts.
+    """Let a scikit-learn model learn in one pass, block by block, on standardised numbers and one-hot texts.
 
-    Scales and levels are those of all rows: what nobody can know before. Of real targets so is the scale.
+    Scales and levels come from all rows, which no online learner can know; so does the scale of real targets.
     """
     prepared, (X, held) = rows.prepared, rows.encoded
     classes, y = len(prepared.classes), rows.y
@@ -90,7 +90,7 @@ def play_sgd(rows: Rows, block: int) -> Played:
 
 
 def play_default_sgd(rows: Rows, block: int) -> Played:
-    """Let scikit-learn's SGD learn with its own defaults, but for the log-loss, which probabilities are of."""
+    """Let scikit-learn's SGD learn with its defaults, except for the log-loss, which probabilities need."""
     if rows.prepared.regression:
         return _one_pass(rows, block, SGDRegressor(random_state=0), {})
     return _one_pass(rows, block, SGDClassifier(loss="log_loss", random_state=0), {})
@@ -152,7 +152,7 @@ def _of_row(model: Any, classes: int, x: dict[str, Any]) -> Any:
 
 
 def play_whole(rows: Rows) -> Played:
-    """Fit a linear model to all rows of the stream at once, for the rows held out: logistic regression, or ridge."""
+    """Fit a linear model to the whole stream, for the held-out rows: logistic regression or ridge."""
     prepared, (X, held) = rows.prepared, rows.encoded
     start = time.perf_counter()
     if prepared.regression:
@@ -165,7 +165,7 @@ def play_whole(rows: Rows) -> Played:
 
 
 def _whole(found: FloatArray, known: Any, classes: int) -> FloatArray:
-    """Scores of all classes, of a fit that may not have met some of them."""
+    """Scores of all classes from a fit that may not have seen some of them."""
     if classes == 2:
         return found
     several = np.column_stack([np.zeros(len(found)), found]) if found.ndim == 1 else found
@@ -175,7 +175,7 @@ def _whole(found: FloatArray, known: Any, classes: int) -> FloatArray:
 
 
 def play_trees(rows: Rows) -> Played:
-    """Fit scikit-learn's histogram gradient boosting to all rows of the stream at once, for the rows held out."""
+    """Fit scikit-learn's histogram gradient boosting to the whole stream, for the held-out rows."""
     prepared, (X, held, categories) = rows.prepared, rows.coded
     words: dict[str, Any] = {"categorical_features": categories, "random_state": 0}
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The folder of an arena: one line of JSON for each run, so that another call goes on where the last one ended."""
+"""The folder of an arena: one line of JSON per run, so that another call continues where the last one ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORMAT, _VERSION = "privol.arena", 1
 
 
 class Key(NamedTuple):
-    """What a run is found by; ``epsilon`` is None for those that have no privacy to pay for."""
+    """What identifies a run; ``epsilon`` is None for entrants without privacy."""
 
     stream: str
     entrant: str
@@ -109,7 +109,7 @@ class Results:
         write_atomically(self._about, json.dumps(about, indent=1, allow_nan=False).encode() + b"\n")
 
     def know(self, spec: Spec, prepared: Prepared) -> None:
-        """Note the rows of a stream; refuse them where there are results of other rows by that name."""
+        """Note the rows of a stream; refuse them if the folder has results for other rows under that name."""
         known = self.streams.setdefault(spec.name, {"seen": spec.seen, "rows": {}})
         word, record = "any" if prepared.seed is None else str(prepared.seed), prepared.to_record()
         if known["rows"].get(word, record) != record:
@@ -121,11 +121,11 @@ class Results:
             self._write_about()
 
     def wants(self, key: Key) -> bool:
-        """Whether a run is still to be made: a failed one is tried again."""
+        """Whether a run still has to be made; a failed run is repeated."""
         return key not in self.records or self.records[key]["status"] == "failed"
 
     def add(self, record: dict[str, Any]) -> None:
-        """Keep a result, on the disk when this returns."""
+        """Keep a result; it is on the disk when this returns."""
         self.records[_key_of(record)] = record
         with open(self._lines, "ab") as file:
             file.write(json.dumps(record, allow_nan=False).encode() + b"\n")

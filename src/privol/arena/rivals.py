@@ -1,6 +1,6 @@
-"""Other private learners, on the rows that privol's encoding leaves: DP-SGD in one pass, and diffprivlib.
+"""Other private learners, on the rows that privol's encoding produces: one-pass DP-SGD, and diffprivlib.
 
-What is chosen in hindsight here is not paid for: these figures are better than any run could promise.
+Choices made in hindsight are not charged here, so these figures are better than any real run could promise.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ def descend(
 
 
 def _usual(prepared: Prepared) -> str:
-    """Return the learner whose encoding they get: of real targets one that says so, which costs them no labels."""
+    """Return the learner whose encoding they use; for real targets, one that needs no search for labels."""
     return "pqftl" if prepared.regression else default_name()
 
 
 def _gather(rows: Rows, found: Encoded) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Encoded rows with a constant, their targets (NaN: not known to the encoding), and the rows held out."""
+    """Encoded rows with a constant, their targets (NaN: unknown to the encoding), and the held-out rows."""
     blocks = list(found.stream)
     n, d = sum(block.X.shape[0] for block in blocks), found.stream.n_features + 1
     if n * d > _MOST_CELLS:
@@ -214,7 +214,7 @@ def play_diffprivlib(
     X, held = X[:, :-1], held[:, :-1]
     bound = float(found.stream.schema.usual_norm)
     X, held = (part * (bound / np.maximum(np.linalg.norm(part, axis=1), bound))[:, None] for part in (X, held))
-    # a row whose label the encoding does not know is learnt as a row of zeros: how many there are stays unsaid
+    # a row whose label the encoding does not know is learnt as a zero row: the number of such rows is not disclosed
     X[np.isnan(y)] = 0.0
     own = epsilon
     if found.taught and not found.first:  # all rows taught, and all are learnt
@@ -234,7 +234,7 @@ _ANSWERS: dict[str | None, str | None] = {}
 
 
 def _ask(python: str | None) -> None:
-    """Refuse an interpreter without a diffprivlib that works."""
+    """Refuse an interpreter that has no working diffprivlib."""
     if python not in _ANSWERS:
         try:
             _work(python)

@@ -1,4 +1,4 @@
-"""What an arena runs on: tables, files of the user's, synthetic streams; and the rows of each, cut once for all."""
+"""What an arena runs on: tables, the user's files, synthetic streams, and the rows of each, cut once for all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .synthetic import GENERATORS, Cells, generate
 __all__ = ["EMBEDDED", "ORDERS", "SEEN", "SEEN_OF_RIVER", "Prepared", "Spec", "load_specs", "named", "prepare"]
 
 ORDERS = "file", "shuffled"
-_MANY_VALUES = 100  # a target of more numbers than that is a real one
+_MANY_VALUES = 100  # a numeric target with more distinct values is real
 _FEWEST_ROWS = 200
 
 
@@ -81,7 +81,7 @@ class Spec:
         return self.generator is not None or self.order == "shuffled"
 
 
-#: What was chosen with tables in view (``docs/encoding.md``), and with some of River's generators, of other seeds.
+#: What was chosen with these tables in view (``docs/encoding.md``), and with some of River's generators at other seeds.
 SEEN, SEEN_OF_RIVER = "many of its constants", "one constant"
 #: The rows that come with privol.
 EMBEDDED = Spec(name="embedded", file=str(covtype_path()), target="Cover_Type", seen=SEEN)
@@ -174,7 +174,7 @@ class Prepared:
 
     @property
     def teach(self) -> int:
-        """Rows at the beginning that may teach an encoding, and are scored for nobody."""
+        """Rows at the beginning that may teach an encoding; they are scored for no entrant."""
         return self.rows // 4
 
     @property
@@ -277,7 +277,7 @@ def _column(spec: Spec, names: Sequence[str]) -> str:
 
 
 def _read(spec: Spec, seed: int, rows: int | None) -> Cells:
-    """Return names and cells of rows spread evenly over a file, in their order or shuffled."""
+    """Return names and cells of rows spread evenly over a file, in order or shuffled."""
     lines = _lines(spec)
     header = spec.header
     if header is None:
@@ -315,7 +315,7 @@ def _cells(spec: Spec, line: str) -> list[str]:
 
 
 def _lines(spec: Spec) -> Iterator[str]:
-    """Lines that are not blank, of a file that may be compressed."""
+    """Lines of a file, possibly compressed, that are not blank."""
     assert spec.file is not None
     for chunk, _ in LineFile(spec.file).chunks(lambda: 0):
         for line in chunk.decode("utf-8", "replace").split("\n"):
@@ -324,7 +324,7 @@ def _lines(spec: Spec) -> Iterator[str]:
 
 
 def named(specs: Sequence[Spec]) -> list[Spec]:
-    """Return the streams, each with a name of its own."""
+    """Return the streams, each with a unique name."""
     found: list[Spec] = []
     for spec in specs:
         same = sum(spec.name == other.name or other.name.startswith(f"{spec.name} (") for other in found)

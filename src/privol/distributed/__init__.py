@@ -1,8 +1,9 @@
-"""Several processes and machines: nodes of a network over ranks of MPI, and parts of the rows over workers.
+"""Several processes and machines: nodes of a network on ranks of MPI, and parts of the rows on workers.
 
 *Nodes* (:class:`Ranks`, :class:`DealtRows`, :class:`InterleavedRows`): :class:`privol.DOLA` in several processes, none
 of which sees the rows of another. *Parts* (:func:`file_parts` and a :class:`Crew`): one curator learns from the rows of
-many files, which workers read; they are trusted as the curator is. The only room that knows MPI and Dask.
+many files, which workers read; the workers are trusted as the curator is. This is the only room that imports MPI and
+Dask.
 """
 
 from ._crews import Crew, LocalCrew, Session

@@ -1,4 +1,4 @@
-"""Workers that hold parts of the rows: what a curator asks of them, whatever connects the two."""
+"""Workers that hold parts of the rows, and what a curator asks of them, whatever connects the two."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Session(ABC):
     def __init__(self, parts: Sequence[Part]) -> None:
         check_parts(list(parts))
         self.parts = tuple(parts)
-        self._digests: dict[str, bytes] = {}  # of the parts as they were first read
+        self._digests: dict[str, bytes] = {}  # of the parts, from their first reading
         self._left: Any = None
 
     @abstractmethod
     def _ask(self, question: str, arguments: tuple[Any, ...]) -> Iterator[Any]:
-        """Answers, or refusals, in the order of the parts."""
+        """Yield answers or refusals in the order of the parts."""
 
     @abstractmethod
     def _close(self, left: Any, error: BaseException | None) -> None:
-        """Let the workers go; ``left`` is for those who :meth:`Crew.serve`."""
+        """Dismiss the workers; processes in :meth:`Crew.serve` get ``left``."""
 
     def ask(self, question: str, *arguments: Any) -> Iterator[Any]:
         """Ask the same of every part, and return the answers in the order of the parts; they are to be read to the end.
@@ -50,7 +50,7 @@ class Session(ABC):
             yield result_of(found, part, self._digests)
 
     def leave(self, what: Any) -> None:
-        """Say what those get who :meth:`Crew.serve`, once the session is closed: a release, which is public."""
+        """Set what processes in :meth:`Crew.serve` get once the session is closed: a release, which is public."""
         self._left = what
 
     def __enter__(self) -> Self:
@@ -69,12 +69,12 @@ class Crew(ABC):
     curator is. Subclasses connect them: :class:`LocalCrew`, :class:`RankCrew`, :class:`DaskCrew`.
     """
 
-    #: Whether this process is the curator; others :meth:`serve`.
+    #: Whether this process is the curator; other processes :meth:`serve`.
     curator: bool = True
 
     @abstractmethod
     def session(self, reading: Reading, parts: Sequence[Part]) -> Session:
-        """Begin to hold parts: of the curator."""
+        """Have workers hold the parts; only the curator calls this."""
 
     def serve(self) -> Any:
         """Answer until the curator's session is closed, and return what it has left: of all other processes.
@@ -121,5 +121,5 @@ class LocalCrew(Crew):
         self.threads = integer(threads=threads, at_least=1)
 
     def session(self, reading: Reading, parts: Sequence[Part]) -> Session:
-        """Begin to hold parts."""
+        """Have workers hold the parts."""
         return _LocalSession(reading, parts, self.threads)

@@ -20,11 +20,11 @@ __all__ = ["DaskCrew"]
 
 # ---- on a worker ------------------------------------------------------------------------------------------------
 
-#: Seconds after which a worker forgets the parts of a session that asks no more: its curator may have died.
+#: Seconds after which a worker drops the parts of a session that asks nothing more: its curator may have died.
 _IDLE = 600.0
-#: Seconds after which it is looked whether a worker lives that has not answered: at first, and at most.
+#: Seconds before checking whether a worker that has not answered is alive: the first time, and at most.
 _LOOK, _SELDOM = 1.0, 30.0
-#: Seconds between two looks whether a worker has come.
+#: Seconds between two checks for new workers.
 _PAUSE = 0.1
 
 _SESSIONS: dict[str, _Kept] = {}
@@ -42,7 +42,7 @@ class _Kept:
 def _answers(
     session: str, parts: dict[int, Part], reading: Reading, question: str, arguments: tuple[Any, ...], threads: int
 ) -> list[Any]:
-    """Answer for parts, in a process of Dask. Errors are returned: Dask writes those that are raised into its logs."""
+    """Answer for parts, in a Dask process. Errors are returned, because Dask logs errors that are raised."""
     now = time.monotonic()
     with _LOCK:
         idle = [name for name, kept in _SESSIONS.items() if name != session and now - kept.used > _IDLE]
@@ -116,7 +116,7 @@ class _DaskSession(Session):
         self._deaths: Counter[int] = Counter()  # of workers, by the part that was asked about
 
     def _workers(self) -> dict[str, int]:
-        """Addresses of workers, and how many threads each has."""
+        """The workers' addresses and numbers of threads."""
         deadline = time.monotonic() + self._crew.timeout
         while True:
             found: dict[str, int] = self._client.nthreads()
@@ -127,7 +127,7 @@ class _DaskSession(Session):
             time.sleep(_PAUSE)
 
     def _place(self, workers: Iterable[str]) -> None:
-        """A worker for every part: the one that has it, or one with few parts."""
+        """Assign every part to a worker: the one that holds it, or one with few parts."""
         among = sorted(workers)
         load = Counter(place for place in self._places.values() if place in among)
         for k in range(len(self.parts)):
@@ -136,7 +136,7 @@ class _DaskSession(Session):
                 load[self._places[k]] += 1
 
     def _submit(self, own: list[int], question: str, arguments: tuple[Any, ...]) -> _Task:
-        """Ask one worker about parts that it has."""
+        """Ask one worker about parts that it holds."""
         self._tasks += 1
         place = self._places[own[0]]
         future = self._client.submit(
@@ -167,7 +167,7 @@ class _DaskSession(Session):
                     try:
                         found = self._result(tasks[k], k)
                         break
-                    except _Died:  # this part alone is asked again, so that it is known over which one workers die
+                    except _Died:  # only this part is asked again, to find out which part workers die over
                         self._mourn(k, tasks[k].place)
                         tasks[k] = self._submit([k], question, arguments)
                 yield found
@@ -176,7 +176,7 @@ class _DaskSession(Session):
                 task.future.cancel()
 
     def _result(self, task: _Task, k: int) -> Any:
-        """Wait for an answer, and look now and then whether its worker lives: Dask waits for its return for ever."""
+        """Wait for an answer, checking now and then that its worker lives: Dask would wait for it for ever."""
         patience = _LOOK
         while k not in task.found:
             if task.died:
@@ -185,7 +185,7 @@ class _DaskSession(Session):
                 task.found = dict(zip(task.own, task.future.result(timeout=patience), strict=True))
             except TimeoutError:
                 task.died = task.place not in self._client.nthreads()
-                # a large answer takes long to come, too
+                # a large answer also takes long to arrive
                 patience = min(2.0 * patience, _SELDOM) if task.future.done() else _LOOK
             except Exception as error:
                 task.died = type(error).__name__ in ("KilledWorker", "FutureCancelledError")
@@ -214,14 +214,14 @@ class _DaskSession(Session):
     def _close(self, left: Any, error: BaseException | None) -> None:
         try:
             self._client.run(_forget, self._name, on_error="ignore")
-        except Exception:  # what has died has nothing left to forget
+        except Exception:  # a dead worker has nothing to drop
             if error is None:
                 raise
 
 
 @dataclass
 class _Task:
-    """What one worker was asked: about which parts, and its answers that were not yet taken."""
+    """A question to one worker: the parts it is about, and the answers not yet taken."""
 
     future: Any
     place: str
@@ -231,4 +231,4 @@ class _Task:
 
 
 class _Died(Exception):
-    """A worker is gone that was asked."""
+    """The worker that was asked has died."""

@@ -1,8 +1,8 @@
 """Ranks of MPI: the nodes of :class:`privol.DOLA` in several processes, which exchange the nodes' messages.
 
-A process has some of the nodes, with their rows and their noise, which no other process sees. Ranks exchange only
-counts and what nodes send to their neighbours anyway. The only module that knows MPI: it needs mpi4py and an MPI
-library, such as ``pip install privol[mpi]`` brings.
+Each process has some of the nodes, with their rows and their noise, which no other process sees. Ranks exchange only
+counts and what nodes send to their neighbours anyway. This is the only module that imports mpi4py; it needs that and an
+MPI library, for example from ``pip install privol[mpi]``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ FloatArray = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _PARAMETERS, _FAILURE = 1, 2  # tags
-_WORDS = 512  # bytes of what a rank says when it fails
-_TEXT = 1 << 20  # bytes of what a rank says of its rows
-_LARGEST = 1e150  # of a parameter in magnitude: the kernel holds all that it sends within it
-_SPINS = 4096  # looks at the requests before the processor is left to others between two of them
+_WORDS = 512  # bytes of the message that a failing rank sends
+_TEXT = 1 << 20  # bytes of what a rank states about its rows
+_LARGEST = 1e150  # of a parameter's magnitude: the kernel limits all that it sends to this
+_SPINS = 4096  # polls of the requests before the processor is yielded between polls
 _PAUSE = 5e-5
 
 
@@ -47,7 +47,7 @@ def _mpi() -> Any:
 
 
 def on_all_ranks(error: Exception) -> Exception:
-    """Mark an error that every rank raises by itself, so that none need tell the others."""
+    """Mark an error that every rank raises by itself, so that no rank needs to tell the others."""
     error.__dict__["on_all_ranks"] = True
     return error
 
@@ -77,10 +77,10 @@ class Ranks:
         self.rank: int = self._comm.Get_rank()
         self.size: int = self._comm.Get_size()
         self.messages = self.bytes = 0
-        self._said: Any = None  # what this rank says when it fails, and the requests that carry it
+        self._said: Any = None  # the failure message of this rank, and the requests that send it
         self._heard = np.zeros(_WORDS, dtype=np.uint8)
         self._failure: RankFailure | None = None
-        self._under_way: object = None  # what MPI may write into, however the wait for it has ended
+        self._under_way: object = None  # buffers that MPI may still write into, however the wait for them has ended
 
     def __repr__(self) -> str:
         return f"<Ranks: {self.rank} of {self.size}>"
@@ -103,17 +103,17 @@ class Ranks:
         share, more = divmod(nodes, self.size)
         return k * share + min(k, more), share + (k < more)
 
-    # ---- what all do together ---------------------------------------------------------------------------------------
+    # ---- collective operations ---------------------------------------------------------------------------------------
 
     def gather(self, values: Integers | list[int]) -> Integers:
-        """Return the integers of all ranks, shape (size, n): as many of every rank."""
+        """Return the integers of all ranks, shape (size, n); every rank gives the same number of them."""
         mine = np.ascontiguousarray(values, dtype=np.int64)
         found = np.empty((self.size, len(mine)), dtype=np.int64)
         self.wait([self._comm.Iallgather(mine, found)])
         return found
 
     def gather_nodes(self, rows: FloatArray) -> FloatArray:
-        """Return the rows of all nodes, in their order, from those of the nodes of every rank."""
+        """Return the rows of all nodes, in order, from the rows that each rank has for its nodes."""
         mine = np.ascontiguousarray(rows)
         counts = self.gather(np.array([mine.size]))[:, 0]
         found = np.empty(int(counts.sum()))
@@ -160,10 +160,10 @@ class Ranks:
         """Wait for all ranks."""
         self.wait([self._comm.Ibarrier()])
 
-    # ---- waiting, and failing ---------------------------------------------------------------------------------------
+    # ---- waiting and failing ---------------------------------------------------------------------------------------
 
     def fail(self, words: str) -> None:
-        """Tell the others that this rank cannot go on, so that they end too; ``words`` may have nothing of rows."""
+        """Tell the others that this rank must stop, so that they stop too; ``words`` must reveal nothing about rows."""
         if self._said is None and self.size > 1:
             content = np.zeros(_WORDS, dtype=np.uint8)
             text = words.encode()[:_WORDS]
@@ -190,12 +190,12 @@ class Ranks:
             self._failed(f"rank {source} cannot go on: {words}", source)
 
     def refuse(self, message: str, rank: int) -> NoReturn:
-        """End the run on all ranks, because of what another rank has done."""
+        """End the run on all ranks because of what another rank has done."""
         self.fail(message)
         self._failed(message, rank)
 
     def _failed(self, message: str, rank: int | None) -> NoReturn:
-        """From here on all that is waited for ends so: a kernel asks again, where a wait has ended by an error."""
+        """From now on end every wait with this error: a kernel asks again after a wait that ended in an error."""
         self._failure = RankFailure(message, rank=rank)
         raise self._failure
 
@@ -255,14 +255,14 @@ class Exchange:
         i, j = schedule.topology.edges[:, 0], schedule.topology.edges[:, 1]
         ends = np.concatenate([j[self._owner[i] == ranks.rank], i[self._owner[j] == ranks.rank]])
         self.heard: Integers = np.unique(ends[self._owner[ends] != ranks.rank])
-        self._places = np.full(nodes, -1, dtype=np.int64)  # in what the kernel has of all that is sent
+        self._places = np.full(nodes, -1, dtype=np.int64)  # positions in the kernel's array of everything sent
         self._places[self._first : self._first + self._own] = np.arange(self._own)
         self._places[self.heard] = self._own + np.arange(len(self.heard))
         self._partners: dict[int, list[tuple[int, Integers, Integers]]] = {}
         self.before: list[Callable[[int, FloatArray], object]] = []
 
     def _of_round(self, t: int) -> list[tuple[int, Integers, Integers]]:
-        """Other ranks, with the places of what each is to get, and of what comes from it, in the nodes' order."""
+        """Yield each other rank with the positions of what it gets and of what comes from it, in the nodes' order."""
         schedule, me = self._schedule, self._ranks.rank
         periodic = isinstance(schedule, PeriodicMixing)
         key = (t - 1) % schedule.period if isinstance(schedule, PeriodicMixing) else t
@@ -283,9 +283,9 @@ class Exchange:
         return found
 
     def __call__(self, round_: int, sent: FloatArray) -> None:
-        """Give the others what nodes here have sent in a round, and get what theirs have: into ``sent``.
+        """Send what nodes here have sent in a round to the others, and receive theirs into ``sent``.
 
-        Whatever ends it by an error ends the run: a message that has left is never made again.
+        Any error ends the run: a message that has left is never made again.
         """
         ranks, comm = self._ranks, self._ranks._comm
         for see in self.before:
@@ -308,7 +308,7 @@ class Exchange:
                 ranks.bytes += rows.nbytes
         ranks.wait(requests)
         for places, rows, rank in incoming:
-            # what the kernel's roundings are charged for: no node sends anything else
+            # the charge for the kernel's rounding assumes that no node sends anything else
             if not (np.abs(rows) <= _LARGEST).all():
                 ranks.refuse(f"rank {rank} has sent numbers that are not finite, or beyond {_LARGEST:g}", rank)
             sent[places] = rows
@@ -318,14 +318,14 @@ class Exchange:
 
 
 class _Block:
-    """A block of rows, as streams give them."""
+    """A block of rows, as streams give it."""
 
     def __init__(self, X: Any, y: Any, first_row: int, seen: Any = None) -> None:
         self.X, self.y, self.first_row, self.seen = X, y, first_row, seen
 
 
 def _name_users(streams: list[Any], key: bytes) -> bool:
-    """Let streams say whose their rows are, by hashes under one key; none of them is resumed here."""
+    """Have streams state the users of their rows, by hashes under one key; none of these streams is resumed here."""
     for stream in streams:
         go_on = getattr(stream, "go_on", None)
         if go_on is not None:
@@ -374,7 +374,7 @@ class DealtRows:
                 yield _Block(sound_rows(X)[kept], None if y is None else y[kept], block.first_row, own)
 
     def go_on(self, key: bytes, *, rows: int = 0, seen: Any = tuple) -> bool:
-        """Let blocks say whose their rows are, for a run that is kept; rows before come all again."""
+        """Have blocks state their users, for a run that is kept; earlier rows all come again."""
         return _name_users([self._stream], key)
 
 
@@ -429,7 +429,7 @@ class InterleavedRows:
             seen += own * n
 
     def go_on(self, key: bytes, *, rows: int = 0, seen: Any = tuple) -> bool:
-        """Let blocks say whose their rows are, for a run that is kept; rows before come all again."""
+        """Have blocks state their users, for a run that is kept; earlier rows all come again."""
         return _name_users(self._streams, key)
 
 
@@ -476,12 +476,12 @@ class NetworkRows:
         return iter(self._stream)
 
     def go_on(self, key: bytes, *, rows: int = 0, seen: Any = tuple) -> bool:
-        """Let blocks say whose their rows are, for a run that is kept; rows before come all again."""
+        """Have blocks state their users, for a run that is kept; earlier rows all come again."""
         return _name_users([self._stream], key)
 
 
 def _can_be_said(said: Any) -> bool:
-    """Whether something from another rank is what a rank says of its rows."""
+    """Whether a value from another rank is a valid statement about its rows."""
     if not isinstance(said, dict) or set(said) != {"rows_per_user", "user", "dealt", "conditions"}:
         return False
     cap, conditions = said["rows_per_user"], said["conditions"]
@@ -495,7 +495,7 @@ def _can_be_said(said: Any) -> bool:
 
 
 def _of_users(parts: list[tuple[int | None, str | None]]) -> tuple[int | None, str | None]:
-    """Rows of a user in several streams together, and what tells users apart: None where one of them does not know."""
+    """Rows per user over several streams, and what tells users apart; None where one stream does not know."""
     caps = [cap for cap, _ in parts if cap is not None]
     columns = {user for _, user in parts}
     if len(caps) < len(parts) or len(columns) > 1:
@@ -504,7 +504,7 @@ def _of_users(parts: list[tuple[int | None, str | None]]) -> tuple[int | None, s
 
 
 class _Pieces:
-    """Cuts the blocks of a stream into pieces of a number of rows."""
+    """Cuts the blocks of a stream into pieces with a given number of rows."""
 
     def __init__(self, blocks: Iterator[Any], rows: int) -> None:
         self._blocks, self._rows = blocks, rows
@@ -519,11 +519,11 @@ class _Pieces:
                 break
             X, y = block_of(block)
             X = sound_rows(X)
-            # a copy: streams may use their memory again
+            # a copy, because streams may reuse their memory
             self._X = X.copy() if self._X is None else _joined([self._X, X])
             self._y = np.array(y) if self._y is None else np.concatenate([self._y, y])
             named = getattr(block, "seen", None)
-            if named is not None:  # of all blocks of a stream, or of none
+            if named is not None:  # either all blocks of a stream name users, or none does
                 self._seen = np.array(named) if self._seen is None else np.concatenate([self._seen, named])
         if self._X is None or self._X.shape[0] == 0:
             return None

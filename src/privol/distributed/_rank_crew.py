@@ -1,4 +1,4 @@
-"""Ranks of MPI as workers: rank 0 is the curator, and holds parts as all others do."""
+"""Ranks of MPI as workers: rank 0 is the curator, and holds parts like all the others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RankCrew(Crew):
         self.curator = ranks.rank == _CURATOR
 
     def session(self, reading: Reading, parts: Sequence[Part]) -> Session:
-        """Begin to hold parts: of rank 0."""
+        """Have ranks hold the parts; only rank 0 calls this."""
         try:
             return _RankSession(self, reading, parts)
         except InvalidParameter as error:  # before anything was sent
@@ -73,24 +73,24 @@ class RankCrew(Crew):
                 held.wipe()
 
     def take(self, reading: Reading, parts: Sequence[Part]) -> dict[int, Held]:
-        """What this rank is to hold: parts by number."""
+        """Return what this rank holds: parts by number."""
         share, more = divmod(len(parts), self.ranks.size)
         first = self.ranks.rank * share + min(self.ranks.rank, more)
         own = range(first, first + share + (self.ranks.rank < more))
         return {k: Held(reading, parts[k]) for k in own}
 
     def tell(self, *words: Any) -> None:
-        """Say the same to all ranks: of rank 0."""
+        """Send the same question to all ranks; only rank 0 calls this."""
         self._told(words)
 
     def collect(self, mine: list[Any]) -> list[Any]:
-        """The answers of all ranks, in the order of the parts: of rank 0."""
+        """The answers of all ranks in the order of the parts, on rank 0."""
         found = self._gathered(mine)
         assert found is not None
         return [answer for rank in found for answer in rank]
 
     def _told(self, words: tuple[Any, ...] | None) -> Any:
-        """What rank 0 says: the same on every rank."""
+        """The question of rank 0, on every rank."""
         comm, length = self.ranks._comm, np.zeros(1, dtype=np.int64)
         content = np.empty(0, dtype=np.int64) if words is None else _packed(words)
         length[0] = len(content)
@@ -101,7 +101,7 @@ class RankCrew(Crew):
         return words if words is not None else pickle.loads(content.tobytes())
 
     def _gathered(self, mine: list[Any]) -> list[list[Any]] | None:
-        """The answers of every rank; None on other ranks than 0."""
+        """The answers of all ranks, on rank 0; None on the others."""
         content = _packed(mine)
         counts = self.ranks.gather([len(content)])[:, 0]
         whole = np.empty(int(counts.sum()) if self.curator else 0, dtype=np.int64)
@@ -118,7 +118,7 @@ def answers_of(own: dict[int, Held], question: str, arguments: tuple[Any, ...]) 
 
 
 def _packed(words: Any) -> NDArray[np.int64]:
-    """Pickled, and padded to whole numbers of 64 bits: MPI counts them in 32 bits."""
+    """Pickle, padded to a multiple of 64 bits: MPI counts items in 32 bits."""
     try:
         content = pickle.dumps(words, protocol=pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -146,7 +146,7 @@ class _RankSession(Session):
             raise
 
     def _break(self, error: BaseException) -> None:
-        """An error between a question and its answers: ranks no longer know what comes next, and all end."""
+        """End all ranks after an error between a question and its answers: they no longer know what comes next."""
         self._broken = True
         if not isinstance(error, RankFailure):
             self._crew.ranks.fail(f"{type(error).__name__}; its own message says more")

@@ -1,4 +1,4 @@
-"""Parts of the rows: what they are, and what a worker answers who holds one."""
+"""Parts of the rows, and how a worker that holds one answers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["FilePart", "Held", "Part", "Reading", "Refusal", "check_parts", "fil
 
 
 class Part(Protocol):
-    """Some of the rows, in order, that one worker reads by itself; it is pickled for workers in other processes."""
+    """Consecutive rows that one worker reads by itself; it is pickled for workers in other processes."""
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """What errors call the part."""
 
     def open(self) -> Any:
-        """Return a stream of its rows, as ``fit_stream`` takes it; called by the worker."""
+        """Return a stream of the rows, as ``fit_stream`` takes it; the worker calls this."""
 
 
 class Reading(Protocol):
@@ -86,14 +86,14 @@ def file_parts(files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
 
 
 def check_parts(parts: list[Any]) -> None:
-    """Refuse no parts, and two of one name: their rows would count twice."""
+    """Refuse an empty list, and two parts with the same name, whose rows would count twice."""
     names = [part.name for part in parts]
     if not names:
         raise InvalidParameter("parts must be at least one, found none")
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
         raise InvalidParameter(f"parts must have different names, found {twice[0]!r} more than once")
-    known: dict[Any, str] = {}  # files that are here; of others only their workers could say
+    known: dict[Any, str] = {}  # files on this machine; only a worker could tell for others
     for part in parts:
         if isinstance(part, FilePart) and os.path.exists(part.name):
             about = os.stat(part.name)
@@ -117,14 +117,14 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a question is answered with, and a digest of the rows that the answer is of."""
+    """An answer, and a digest of the rows it is about."""
 
     digest: bytes
     value: Any
 
 
 class Held:
-    """What one worker holds of one part: made by the first question, and again where another worker held it before."""
+    """What a worker holds of a part: made by the first question, or again after another worker held it."""
 
     def __init__(self, reading: Reading, part: Part) -> None:
         self._reading, self._part, self._lock = reading, part, Lock()
@@ -132,7 +132,7 @@ class Held:
         self._digest = b""
 
     def answer(self, question: str, arguments: tuple[Any, ...]) -> Any:
-        """Return what the holder's method of that name returns as an :class:`Answer`, or a :class:`Refusal`."""
+        """Return the result of the holder's method of that name as an :class:`Answer`, or a :class:`Refusal`."""
         with self._lock:
             try:
                 if self._holder is None:
@@ -145,7 +145,7 @@ class Held:
                 )
 
     def wipe(self) -> None:
-        """Let the holder overwrite what it has, and forget it."""
+        """Let the holder overwrite its data, and drop it."""
         with self._lock:
             if self._holder is not None:
                 self._holder.wipe()

@@ -1,7 +1,7 @@
-"""Tables and figures of the source papers, measured again: a registry by the papers' own numbers, and their verdicts.
+"""Tables and figures of the source papers, measured again: a registry by the papers' own numbers, with verdicts.
 
-What is measured is not private: it is computed from raw rows, public or synthetic, with noise of fixed keys, so that
-the same command gives the same figures.
+The measurements are not private: they are computed from raw rows, public or synthetic, with noise from fixed keys, so
+that the same command gives the same figures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Monteleoni and Chaudhuri 2008 (slides): test error of output and objective perturbation, synthetic rows, five folds.
 
-The slides do not say the dimension, lambda, epsilon, nor how rows are drawn. Rows are uniform on the unit sphere of ten
-dimensions, labelled by a plane through the origin: separable with a margin, or with noise in the labels near the plane.
+The slides state neither the dimension, lambda and epsilon, nor how rows are drawn. Here rows are uniform on the unit
+sphere of ten dimensions, labelled by a plane through the origin: separable with a margin, or with label noise near the
+plane.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ BUDGETS = (0.005, 0.017, 0.05, 0.1, 0.3)
 
 @dataclass(frozen=True)
 class Law:
-    """How rows are drawn and labelled, and what the slides print: test error, mean and deviation."""
+    """How rows are drawn and labelled, and the test error that the slides print, as mean and deviation."""
 
     name: str
     margin: float  # rows nearer to the plane are drawn again
-    flipped: float  # share of labels that are turned, of rows nearer than the next
+    flipped: float  # share of labels that are flipped, among rows nearer than the next number
     near: float
     printed: dict[str, tuple[float, float]]
 
     def draw(self, rows: int, seed: int) -> tuple[FloatArray, FloatArray]:
-        """Return rows and labels by a plane of its own."""
+        """Return rows and labels; the seed decides the plane."""
         rng = np.random.default_rng(seed)
         truth = _sphere(rng, 1)[0]
         X = _sphere(rng, rows)
@@ -53,7 +54,7 @@ LAWS = (
     Law("label noise 0.2 in margin 0.1", 0.0, 0.2, 0.1,
         {"sensitivity method": (0.3257, 0.0536), "new": (0.1903, 0.1105), "no noise": (0.0530, 0.1105)}),
 )  # fmt: skip
-#: The printed deviation of the last entry repeats another entry, so it says nothing of how well the mean is known.
+#: The printed deviation of the last entry repeats another entry, so it does not show how well the mean is known.
 PLAIN_TOLERANCE = 0.005
 
 
@@ -69,7 +70,7 @@ def errors(law: Law, kind: type[Any], epsilon: float, calibration: str, runs: in
     found = []
     for run in range(runs):
         X, y = law.draw(rows, run)
-        fold = np.arange(rows) % FOLDS  # rows are independent: their order says nothing
+        fold = np.arange(rows) % FOLDS  # rows are independent, so their order carries no information
         for k in range(FOLDS):
             learner = kind(
                 l2=L2,
@@ -85,12 +86,12 @@ def errors(law: Law, kind: type[Any], epsilon: float, calibration: str, runs: in
 
 
 def _by_run(found: list[float]) -> list[float]:
-    """Return the mean over the folds of each run: folds of a run share rows and plane."""
+    """Return the mean over the folds of each run: the folds of a run share rows and plane."""
     return [statistics.mean(found[i : i + FOLDS]) for i in range(0, len(found), FOLDS)]
 
 
 def proved(kind: type[Any], epsilon: float, rows: int) -> float:
-    """Return the epsilon that is proved of the slides' noise, of one fit."""
+    """Return the epsilon that is proved for the slides' noise, in one fit."""
     plan = kind(l2=L2, epsilon=epsilon, delta=0.0, calibration="published", fit_intercept=False).calibrate(
         DIM, rows * (FOLDS - 1) // FOLDS
     )
@@ -98,7 +99,7 @@ def proved(kind: type[Any], epsilon: float, rows: int) -> float:
 
 
 def four(mean: float, deviation: float) -> str:
-    """Return both as the slides print them."""
+    """Return mean and deviation as the slides print them."""
     return f"{mean:.4f} ± {deviation:.4f}"
 
 
@@ -107,7 +108,7 @@ def _cell(found: list[float]) -> str:
 
 
 def figure_1(setting: Setting) -> Measured:
-    """The table of test errors, with the slides' noise and with what is proved; at a larger epsilon besides."""
+    """The table of test errors, with the slides' noise and with proved noise; also at a larger epsilon."""
     rows = 1_000 if setting.quick else ROWS
     lines: list[tuple[str, ...]] = []
     checks, panels = [], []
@@ -139,7 +140,7 @@ def _check(law: Law, name: str, found: list[float]) -> Check:
 
 
 def _beside(law: Law, means: dict[str, list[float]]) -> Panel:
-    """Draw a law's errors, by run, beside the printed ones, by fold."""
+    """Draw the errors for one kind of rows, by run, beside the printed ones, by fold."""
     places = tuple(range(len(means)))
     printed, deviations = zip(*(law.printed[name] for name in means), strict=True)
     lines = (
@@ -150,7 +151,7 @@ def _beside(law: Law, means: dict[str, list[float]]) -> Panel:
 
 
 def _curves(setting: Setting, law: Law, points: tuple[float, ...], what: str) -> dict[str, list[list[float]]]:
-    """Return the errors of both methods and without noise, by rows or by epsilon."""
+    """Return the errors of both methods, and without noise, by rows or by epsilon."""
     found: dict[str, list[list[float]]] = {name: [] for name in (*NAMES.values(), "no noise")}
     for point in points:
         rows, epsilon = (int(point), EPSILONS[1]) if what == "rows" else (1_000 if setting.quick else ROWS, point)

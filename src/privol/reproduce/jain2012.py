@@ -18,16 +18,16 @@ __all__ = ["EPSILONS", "FIGURES", "PRINTED", "ROWS", "SCALINGS", "Scaling", "rel
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 ROWS = 100_000
-LONGEST, FARTHEST = 7.0, 5.0  # of rows and targets: exceeded by less than one of a million of this law
-#: Noise of the sums: the paper's tree and privol's default with what is proved, and Algorithms 4 and 5 as printed.
+LONGEST, FARTHEST = 7.0, 5.0  # of rows and targets: fewer than one in a million exceeds them
+#: Noise of the sums: the paper's tree and privol's default, both as proved, and Algorithms 4 and 5 as printed.
 NOISE: dict[str, dict[str, Any]] = {
     "tree": {"design": "tree"},
     "blt": {"design": "blt"},
     "as printed": {"calibration": "published", "radius": 1e12},
 }
 POINTS = 40  # of a curve
-#: "PQFTL obtained regret of the order of 1e-2 even with high privacy level of epsilon = 0.01": its logarithm, within
-#: half an order.
+#: "PQFTL obtained regret of the order of 1e-2 even with high privacy level of epsilon = 0.01": the logarithm may differ
+#: by half an order of magnitude.
 ORDER, HALF = -2.0, 0.5
 
 
@@ -36,7 +36,7 @@ ORDER, HALF = -2.0, 0.5
 
 @dataclass(frozen=True)
 class Scaling:
-    """The rows and targets multiplied with a public number, and the bounds that follow."""
+    """A public factor for rows and targets, and the bounds that follow."""
 
     name: str
     factor: float
@@ -73,7 +73,7 @@ class _Regrets:
     rows: Ridge
 
     def measure(self, setting: Setting, models: Any) -> tuple[list[tuple[str, ...]], Panel, tuple[Check, ...]]:
-        """Return lines of a table, a panel and checks; ``models(epsilon, noise, key)`` are those before each row."""
+        """Return table lines, a panel and checks; ``models(epsilon, noise, key)`` gives the model before each row."""
         rows = self.rows
         points = np.unique(np.geomspace(min(100, len(rows.y) // 4), len(rows.y), POINTS).astype(np.int64))
         exact, zero = models(math.inf, "blt", 0), np.zeros_like(rows.X)
@@ -142,7 +142,7 @@ def figure_2a(setting: Setting) -> Measured:
 
 
 def _songs(setting: Setting) -> Ridge:
-    """Return the training rows of YearPredictionMSD, of norm 1 at most."""
+    """Return the training rows of YearPredictionMSD, of norm at most 1."""
     X, y, _, _ = year_prediction(setting.folder)
     X = scaled(X)
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
@@ -150,7 +150,7 @@ def _songs(setting: Setting) -> Ridge:
 
 
 def _drawn() -> Ridge:
-    """Return synthetic rows of as many features, of norm 1 at most."""
+    """Return synthetic rows with the same number of features, of norm at most 1."""
     drawn = Ridge.synthetic(120, dim=FEATURES)
     longest = float(np.linalg.norm(drawn.X, axis=1).max())
     return Ridge(drawn.X / longest, drawn.y / longest, drawn.l2)
@@ -172,16 +172,16 @@ def figure_2b(setting: Setting) -> Measured:
 
 BUDGETS = (math.inf, 20.0, 10.0, 1.0, 0.1)
 DELTA = 0.01
-#: What the paper prints, in per cent.
+#: What the paper prints, in percent.
 PRINTED = dict(zip(BUDGETS, (68.1, 66.3, 62.7, 59.4, 58.3), strict=True))
 TOLERANCE = 2.0
-#: Close to no regularisation; and regularised until the run without noise is near the printed 68.1 %.
+#: Close to no regularization, and enough of it to bring the run without noise near the printed 68.1 %.
 PARAMETERS = ({"radius": 20.0, "l2": 0.001}, {"radius": 5.0, "l2": 0.03})
 RELEASES: tuple[Any, ...] = ("all", "last")
 
 
 def figure_2c(setting: Setting) -> Measured:
-    """Accuracy on rows held out, by epsilon, noise and what is released."""
+    """Accuracy on held-out rows, by epsilon, noise and release schedule."""
     rows = _sample() if setting.quick else TASKS[0].split(setting.folder)
     lines, panels = [], []
     checks: tuple[Check, ...] = ()
@@ -193,14 +193,14 @@ def figure_2c(setting: Setting) -> Measured:
                 cells, noise = [], []
                 for epsilon in BUDGETS:
                     runs = 1 if math.isinf(epsilon) else setting.runs
-                    own = "tight" if math.isinf(epsilon) else calibration  # without noise the two are one
+                    own = "tight" if math.isinf(epsilon) else calibration  # without noise the two are equal
                     found, proved = _accuracies(rows, runs, epsilon=epsilon, calibration=own, release=release,
                                                 **parameters)  # fmt: skip
                     cells.append(found)
                     noise.append(proved)
                 setting.say(f"{name}, {calibration}, {release}: {', '.join(map(shown, cells))}")
                 lines.append((name, calibration, release, *map(shown, cells), " / ".join(noise[1:])))
-                if (calibration, release) != ("published", "last"):  # whose noise is the same at all releases
+                if (calibration, release) != ("published", "last"):  # its noise is the same at all releases
                     curves.append(Line.of(f"{calibration} noise, released: {release}", BUDGETS[1:], cells[1:]))
                 if parameters is PARAMETERS[1] and (calibration, release) == ("published", "all"):
                     checks = tuple(
@@ -227,7 +227,7 @@ def _sample() -> Split:
 
 
 def _accuracies(rows: Split, runs: int, **given: Any) -> tuple[list[float], str]:
-    """Return accuracies of the last released model in per cent, and the epsilon that is proved of the noise."""
+    """Return accuracies of the last released model in percent, and the epsilon that is proved for the noise."""
     found = []
     for key in range(runs):
         learner = PIGD(delta=DELTA, x_bound=rows.x_bound, random_state=key, **given).fit(rows.X, rows.y)

@@ -1,7 +1,7 @@
-"""Jun and Orabona 2019 (poster): the rate of BANCO beside gradient descent with the step that nobody knows.
+"""Jun and Orabona 2019 (poster): the rate of BANCO beside gradient descent with the optimal, unknown step.
 
-The poster has no measured figure ("through empirical evaluation of BANCO" is its future work). What it states is
-Theorem 1, the rate of the average iterate, and two rates of gradient descent, which are measured here.
+The poster has no measured figure ("through empirical evaluation of BANCO" is its future work). It states Theorem 1, the
+rate of the average iterate, and two rates of gradient descent; these are measured here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["FIGURES", "Game", "Regression", "descend", "run"]
 
 
 class Game(Protocol):
-    """Rows to learn, and what a model of them is worth."""
+    """Rows to learn, and the excess risk of a model for them."""
 
     @property
     def words(self) -> dict[str, Any]:
@@ -33,7 +33,7 @@ class Game(Protocol):
         ...
 
     def excess(self, model: FloatArray) -> float:
-        """Return how much more than the best model's a model's risk is; the intercept comes last."""
+        """Return a model's risk above that of the best model; the intercept comes last."""
         ...
 
 
@@ -48,14 +48,14 @@ def run(kind: type[Any], game: Game, key: int, **given: Any) -> float:
 
 
 def descend(game: Game, key: int, step: float, **given: Any) -> float:
-    """Return the excess risk of gradient descent with a constant step, anywhere in the space."""
+    """Return the excess risk of gradient descent with a constant step, without a constraint."""
     rows = len(game.rows(key)[1])
     return run(LDPSGD, game, key, domain=WholeSpace(), step="horizon", step_size=step * rows**0.5, **given)
 
 
 @dataclass(frozen=True)
 class Regression:
-    """Absolute-loss regression on rows of the unit sphere, new ones for each run; w* points along the diagonal."""
+    """Absolute-loss regression on the unit sphere, with new rows for each run; w* points along the diagonal."""
 
     dim: int
     n_rows: int
@@ -63,11 +63,11 @@ class Regression:
 
     @property
     def words(self) -> dict[str, Any]:
-        """What all learners are given."""
+        """Arguments of all learners."""
         return {"loss": "absolute", "y_bound": self.norm, "fit_intercept": False}
 
     def rows(self, key: int) -> tuple[FloatArray, FloatArray]:
-        """Return rows and targets, which have no noise."""
+        """Return rows and targets; targets have no noise."""
         X = np.random.default_rng((self.dim, key)).normal(size=(self.n_rows, self.dim))
         X /= np.linalg.norm(X, axis=1, keepdims=True)
         return X, X @ self.truth
@@ -79,16 +79,16 @@ class Regression:
 
     @property
     def null(self) -> float:
-        """The risk of the model of zeros."""
+        """The risk of the zero model."""
         first = math.exp(gammaln(self.dim / 2) - gammaln((self.dim + 1) / 2)) / math.sqrt(math.pi)
         return self.norm * first
 
     def excess(self, model: FloatArray) -> float:
-        """Return a model's risk: computed, not estimated."""
+        """Return a model's risk, computed exactly."""
         return self.null * float(np.linalg.norm(model - self.truth)) / self.norm
 
     def eta0(self, **given: Any) -> float:
-        """The constant step that is best by the regret bound for a model of norm 1."""
+        """The constant step with the best regret bound for a model of norm 1."""
         plan = LDPSGD(domain=WholeSpace(), step_size=1.0, **self.words, **given).calibrate(self.dim, self.n_rows)
         return 1.0 / math.sqrt(self.n_rows * plan.power)
 
@@ -98,12 +98,12 @@ HORIZONS = (2_000, 8_000, 32_000, 128_000)
 NORMS = (0.1, 1.0, 10.0, 100.0)
 BEST, BLIND = "gradient descent, step for the norm", "gradient descent, step for norm 1"
 GIVEN: dict[str, Any] = {"epsilon": 1.0, "randomizer": "l2laplace"}
-#: The poster's constants, and its sum of rounds, whatever their directions are.
+#: The poster's constants, and its sum over rounds, whatever their directions are.
 PRINTED: dict[str, Any] = {"calibration": "published", "weighting": "count"}
 
 
 def _excess(game: Regression, runs: int) -> dict[str, list[float]]:
-    """Return the excess risks by learner: with the poster's constants, the proved ones, and the poster's two steps."""
+    """Return the excess risks by learner: with the poster's constants, the proved ones, and both its steps."""
     keys = range(runs)
     step = GIVEN["epsilon"] / game.dim / math.sqrt(game.n_rows)
     return {

@@ -1,7 +1,7 @@
 """Li, Zhou, Xiong, Wang and Wang 2018: regret and accuracy of nodes that learn together by DOLA.
 
-The paper has the hinge loss, steps ``1 / (lambda t)`` and 64 processors. It does not print lambda, the batch, the
-topologies, how many rows the figures have, nor how often anything was run.
+The paper uses the hinge loss, steps ``1 / (lambda t)`` and 64 processors. It prints neither lambda, the batch size and
+the topologies, nor the number of rows in the figures and the number of runs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ALGORITHM_1: dict[str, Any] = {
 ALGORITHM_2: dict[str, Any] = {"calibration": "published", **INVERSE}
 ALGORITHMS = {"Algorithm 1": ALGORITHM_1, "Algorithm 2": ALGORITHM_2}
 PROVED = "Gaussian noise as proved"
-#: Of figures that do not say their noise, and of batches, which the printed Gaussian noise is not for.
+#: For figures that do not state their noise, and for batches, for which the printed Gaussian noise is not meant.
 WITH_BATCHES = {"Algorithm 1": ALGORITHM_1, PROVED: INVERSE}
 GRAPHS: dict[str, Callable[[], graphs.Topology]] = {
     "ring": lambda: graphs.ring(NODES),
@@ -61,16 +61,16 @@ GRAPHS: dict[str, Callable[[], graphs.Topology]] = {
     "complete": lambda: graphs.complete(NODES),
 }
 TOPOLOGIES = tuple(name for name in GRAPHS if "Topology" in name)
-SAMPLE = 640  # rows of a small size
+SAMPLE = 640  # rows of a small run
 
 
 def name_of(epsilon: float) -> str:
-    """Return how a table or a legend calls an epsilon."""
+    """Return what a table or a legend calls an epsilon."""
     return "no noise" if math.isinf(epsilon) else f"epsilon = {epsilon:g}"
 
 
 def proved(rows: Rows, **given: Any) -> str:
-    """Return the epsilon that is proved of a run: at DELTA where it is not pure."""
+    """Return the epsilon that is proved for a run, at DELTA unless it is pure."""
     guarantee = learner_of(0, **given)
     plan = guarantee.calibrate(rows.X.shape[1], len(rows.y))
     record = guarantee.guarantee_of(plan, private=False, bit_source="-")
@@ -92,7 +92,7 @@ def _main(setting: Setting) -> Rows:
 
 
 def _runs(rows: Rows, runs: int, **given: Any) -> tuple[list[float], Line]:
-    """Return regrets of some runs, one without noise, and their mean curve without a name."""
+    """Return the regrets of several runs, the regret of one without noise, and the mean curve, unnamed."""
     if math.isinf(given["epsilon"]):
         runs = 1
     found = [rows.regret(learner_of(key, **given)) for key in range(runs)]
@@ -151,7 +151,7 @@ def figure_3b(setting: Setting) -> Measured:
 
 
 def _runs_along(setting: Setting, rows: Rows, words: dict[str, Any], epsilon: float = 1.0) -> dict[str, list[Along]]:
-    """Return runs that are looked at after every round, by topology."""
+    """Return runs that are evaluated after every round, by topology."""
     found = {}
     for name in TOPOLOGIES:
         keys = range(1 if math.isinf(epsilon) else setting.runs)
@@ -224,14 +224,14 @@ def figure_4(setting: Setting) -> Measured:
     return Measured((Table("Regret a row", head, tuple(lines)),), tuple(panels), tuple(checks))
 
 
-# ---- figure 6: averages, batches, distance ----------------------------------------------------------------------
+# ---- figure 6: averages, batch sizes, distance ------------------------------------------------------------------
 
 CURVES = (math.inf, 10.0, 1.0, 0.1)
 POINTS = 12
 
 
 def accuracy_along(rows: Rows, learner: DOLA, counts: Sequence[int]) -> tuple[list[float], list[float]]:
-    """Let a learner learn all rows; return the accuracies of average and last model after so many."""
+    """Let a learner learn all rows; return the accuracies of its average and last models after ``counts`` rows."""
     learner.set_params(horizon=len(rows.y))
     average, last, start = [], [], 0
     for count in counts:
@@ -243,7 +243,7 @@ def accuracy_along(rows: Rows, learner: DOLA, counts: Sequence[int]) -> tuple[li
 
 
 def figure_6a(setting: Setting) -> Measured:
-    """Accuracy of the average model, online to batch, on rows held out."""
+    """Accuracy of the average model (online to batch) on held-out rows."""
     sets = [_embedded()] if setting.quick else [rows for rows in found_in(setting.folder, None) if len(rows.y_test)]
     lines, panels, checks = [], [], []
     for rows in sets:
@@ -272,13 +272,13 @@ def figure_6a(setting: Setting) -> Measured:
 
 
 def roughness(curves: FloatArray) -> float:
-    """Return the root mean square over runs and points of a curve's distance from the mean curve, second half."""
+    """Return the root mean square distance of curves from their mean, over runs and points of the second half."""
     half = curves[:, curves.shape[1] // 2 :]
     return float(np.sqrt(np.mean((half - half.mean(axis=0)) ** 2)))
 
 
 def figure_6b(setting: Setting) -> Measured:
-    """Regret by batch."""
+    """Regret by batch size."""
     rows = _main(setting)
     zeros = 1.0 - rows.least
     batches = BATCHES[:2] if setting.quick else BATCHES
@@ -329,7 +329,7 @@ def figure_6c(setting: Setting) -> Measured:
 
 # ---- table 3 and figure 5: accuracy on articles -----------------------------------------------------------------
 
-#: Nodes and epsilon: accuracy as the paper prints it, in per cent.
+#: Nodes and epsilon, with the accuracy that the paper prints, in percent.
 PRINTED = {
     (1, math.inf): 82.51, (4, math.inf): 74.64, (64, math.inf): 65.72,
     (1, 1.0): 82.51, (4, 1.0): 74.64, (64, 1.0): 65.72,
@@ -337,14 +337,14 @@ PRINTED = {
     (1, 0.01): 75.69, (4, 0.01): 64.81, (64, 0.01): 50.36,
 }  # fmt: skip
 TOLERANCE = 3.0
-LAMBDA = 0.001  # of the paper's steps 1 / (lambda t), which it does not print
+LAMBDA = 0.001  # in the paper's steps 1 / (lambda t), which it does not print
 OF_TABLE_3: dict[str, Any] = {**ALGORITHM_1, "l2": LAMBDA, "radius": LAMBDA**-0.5}
-SPARSITY = 0.436  # of the highest accuracy, for all three topologies
+SPARSITY = 0.436  # at the highest accuracy, for all three topologies
 L1 = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 
 
 def graph_of(nodes: int) -> graphs.Topology:
-    """Return the paper's Topology 2, or a complete graph of few nodes."""
+    """Return the paper's Topology 2, or a complete graph for few nodes."""
     return graphs.preset("medium", nodes) if nodes > 4 else graphs.complete(nodes)
 
 
@@ -354,7 +354,7 @@ def accuracies(rows: Rows, runs: int, **given: Any) -> list[float]:
 
 
 def table_3(setting: Setting) -> Measured:
-    """Accuracy by nodes and epsilon: Algorithm 1 by single rows."""
+    """Accuracy by nodes and epsilon: Algorithm 1 on single rows."""
     rows = _embedded() if setting.quick else rcv1(setting.folder, None)
     checks: list[Check] = []
     found: dict[tuple[int, float], list[float]] = {}
@@ -392,7 +392,7 @@ def sparse(rows: Rows, key: int, **given: Any) -> SparseDOLA:
 def _by_sparsity(
     setting: Setting, rows: Rows, densities: Iterable[str]
 ) -> tuple[list[tuple[str, ...]], list[Line], list[tuple[float, bool]]]:
-    """Return lines of a table, curves, and where the highest accuracy is: its sparsity, and whether it is inside."""
+    """Return lines of a table, curves, the sparsity at the highest accuracy, and whether it is an interior point."""
     lines: list[tuple[str, ...]] = []
     curves, best = [], []
     for density in densities:

@@ -1,4 +1,4 @@
-"""Rows of nodes that learn together: of norm 1 at most, in an order of a public permutation, dealt to nodes in turn."""
+"""Rows for nodes that learn together: of norm at most 1, publicly permuted, and dealt to nodes in turn."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ __all__ = [
     "found_in", "learner_of", "rcv1",
 ]  # fmt: skip
 
-NODES = 64  # as many as the source's processors
-BALL = 10.0  # radius of the models that regret is measured against
-#: Chosen on Adult (the first table of the page), and kept.
+NODES = 64  # the number of processors in the source
+BALL = 10.0  # radius of the ball of models that regret compares with
+#: Chosen on Adult (the first table of the page) and then fixed.
 L2, RADIUS = 0.1, 10.0
 DELTA = 1e-6
 HASHED = ("diag_1", "diag_2", "diag_3", "payer_code", "medical_specialty")
 DIABETES = "diabetic_data.csv"
-#: Of the sets of regret.
+#: Data sets of the regret figures.
 FILES = (DIABETES, *(name for task in TASKS if task.name != "diabetic_data" for name in task.files))
 
 
 @dataclass
 class Rows:
-    """Rows to learn, which regret is measured on, and rows held out."""
+    """Rows to learn, on which regret is measured, and held-out rows."""
 
     name: str
     X: Any
@@ -46,7 +46,7 @@ class Rows:
 
     @classmethod
     def of(cls, split: Split) -> Rows:
-        """Return a set with its rows over their public bound."""
+        """Return a data set with its rows divided by their public bound."""
         return cls(split.name, split.X / split.x_bound, split.y, split.X_test / split.x_bound, split.y_test)
 
     @property
@@ -56,32 +56,32 @@ class Rows:
 
     @cached_property
     def least(self) -> float:
-        """The mean hinge loss of the best fixed model of the ball."""
+        """The mean hinge loss of the best fixed model in the ball."""
         words: dict[str, Any] = {"loss": "hinge", "radius": BALL, "fit_intercept": False}
         return float(best_in_hindsight(self.stream, tolerance=1e-3, **words).score.loss)
 
     def regret(self, learner: DOLA) -> tuple[float, tuple[FloatArray, FloatArray]]:
-        """Return the regret a row of nodes that predict rows of their own, and its curve over the rows."""
+        """Return the regret per row of nodes that predict their own rows, and its curve over the rows."""
         run = progressive(learner, self.stream, metrics=())
         rows = run.curve.rows.astype(np.float64)
         return run.score.loss - self.least, (rows, run.curve.loss / rows - self.least)
 
     def regrets(self, runs: int, **given: Any) -> list[float]:
-        """Return the regrets of so many runs with noise of their own."""
+        """Return the regrets of ``runs`` runs, each with its own noise."""
         return [self.regret(learner_of(key, **given))[0] for key in range(runs)]
 
     def curve(self, runs: int, **given: Any) -> tuple[FloatArray, FloatArray]:
-        """Return the mean curve of so many runs."""
+        """Return the mean curve of ``runs`` runs."""
         curves = [self.regret(learner_of(key, **given))[1] for key in range(runs)]
         return curves[0][0], np.mean([curve for _, curve in curves], axis=0)
 
     def accuracy(self, model: FloatArray) -> float:
-        """Return the accuracy of a model on the rows held out, in per cent."""
+        """Return the accuracy of a model on the held-out rows, in percent."""
         return 100 * float(np.mean((self.X_test @ np.ravel(model) > 0) == (self.y_test > 0)))
 
 
 def learner_of(key: int, **given: Any) -> DOLA:
-    """Return a learner of the hinge loss without an intercept; its nodes by default those of Topology 2."""
+    """Return a learner with the hinge loss and no intercept; by default its nodes form Topology 2."""
     if "nodes" not in given and "topology" not in given:
         given["topology"] = topology.preset("medium", NODES)
     if "radius" not in given:
@@ -91,7 +91,7 @@ def learner_of(key: int, **given: Any) -> DOLA:
 
 @dataclass(frozen=True)
 class Along:
-    """A run looked at after every round: means over the rows so far."""
+    """A run that is evaluated after every round: means over the rows so far."""
 
     rows: FloatArray
     own: FloatArray
@@ -103,7 +103,7 @@ class Along:
 
 
 def along(learner: DOLA, rows: Rows) -> Along:
-    """Let a learner learn all whole rounds, and look at every node's model before each."""
+    """Let a learner learn all whole rounds, and evaluate every node's model before each."""
     nodes = learner.mixing().n_nodes
     n = len(rows.y) // nodes * nodes
     learner.set_params(horizon=n)
@@ -144,7 +144,7 @@ def diabetes(folder: Path, most: int | None) -> Rows:
 
 
 def found_in(folder: Path, most: int | None) -> Iterator[Rows]:
-    """Yield the three sets of regret, those whose files are there."""
+    """Yield the three data sets of the regret figures, if their files exist."""
     if has(folder, DIABETES):
         yield diabetes(folder, most)
     for task in TASKS:

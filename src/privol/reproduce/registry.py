@@ -16,7 +16,7 @@ PAPERS = {
     "jun2019": "Jun, Orabona: Parameter-free locally differentially private stochastic subgradient descent, 2019",
 }
 
-#: What has a number in a paper and shows nothing that could be measured.
+#: Numbered figures and tables that show nothing that could be measured.
 NO_FIGURES = {
     "jain2012 fig. 1": "the drawing of a tree",
     "li2018 table 1": "notation",

@@ -1,4 +1,4 @@
-"""Average regret of least squares, and the models that a learner had released by the time each row came."""
+"""Regret of least squares, with the model that a learner had released before each row."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def released_models(learner: Any, X: FloatArray, y: FloatArray, classes: tuple[A
 
 @dataclass(frozen=True)
 class Ridge:
-    """Rows and targets, and the losses ``1/2 (y - x.w)^2 + l2/2 ||w||^2`` by which models are measured."""
+    """Rows, targets and the losses ``1/2 (y - x.w)^2 + l2/2 ||w||^2`` that models are measured by."""
 
     X: FloatArray
     y: FloatArray
@@ -54,13 +54,13 @@ class Ridge:
         return cls(X, X @ truth + noise * rng.normal(size=rows), l2)
 
     def losses(self, models: FloatArray) -> FloatArray:
-        """Return every row's loss; ``models`` is one model or one for each row."""
+        """Return every row's loss; ``models`` is one model, or one for each row."""
         errors = self.y - np.sum(self.X * models, axis=1)
         found: FloatArray = errors**2 / 2 + self.l2 / 2 * np.sum(models**2, axis=-1)
         return found
 
     def best(self, rows: int | None = None) -> float:
-        """Return the least sum of losses that a fixed model has on the first rows (default: on all)."""
+        """Return the least sum of losses of a fixed model over the first ``rows`` rows (default: all)."""
         X, y = self.X[:rows], self.y[:rows]
         matrix = len(y) * self.l2 * np.eye(X.shape[1]) + X.T @ X
         model = np.asarray(np.linalg.solve(matrix, X.T @ y), dtype=np.float64)
@@ -71,6 +71,6 @@ class Ridge:
         return (float(np.sum(self.losses(models))) - self.best()) / len(self.y)
 
     def regrets(self, models: FloatArray, rows: NDArray[np.int64]) -> FloatArray:
-        """Return the average regret over the first ``rows[i]`` rows, each against the best model for them."""
+        """Return the average regret over the first ``rows[i]`` rows, each relative to the best model for them."""
         total = np.cumsum(self.losses(models))
         return np.array([(total[n - 1] - self.best(n)) / n for n in rows])

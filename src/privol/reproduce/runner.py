@@ -1,4 +1,4 @@
-"""Measuring a figure: its data are looked for before anything is measured."""
+"""Measuring a figure; its data sets are looked for before anything is measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["missing_files", "reproduce", "where_to_get"]
 
 
 def missing_files(figures: Iterable[Figure], data: Path | None) -> dict[str, list[str]]:
-    """Return the data sets that are not there, each with the names of the figures that need it."""
+    """Return the missing data sets, each with the names of the figures that need it."""
     missing: dict[str, list[str]] = {}
     for figure in figures:
         for name in figure.files:
@@ -26,7 +26,7 @@ def missing_files(figures: Iterable[Figure], data: Path | None) -> dict[str, lis
 
 
 def where_to_get(missing: dict[str, list[str]], data: Path | None) -> str:
-    """Return a message that says which data sets are not there, who needs them, and where they can be had."""
+    """Return a message that says which data sets are missing, which figures need them, and where to get them."""
     place = "no folder of data sets is given" if data is None else f"{data} does not hold all data sets"
     said = [f"{name} (for {', '.join(figures)}): {WHERE[name]}" for name, figures in missing.items()]
     return f"{place}: nothing was run. " + "; ".join(said)
@@ -73,7 +73,7 @@ def reproduce(
         raise StreamError(where_to_get(missing, data))
     start = time.perf_counter()
     with warnings.catch_warnings():
-        # public rows and the papers' own noise: the tables say so
+        # public rows and the papers' own noise: the tables state this
         warnings.simplefilter("ignore", PrivacyWarning)
         warnings.simplefilter("ignore", ScaledRowsWarning)
         measured = figure.measure(Setting(runs, quick, data, say))

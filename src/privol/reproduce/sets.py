@@ -1,4 +1,4 @@
-"""Data sets of the papers: names of their files, where to get them, and how they are read."""
+"""The papers' data sets: file names, where to get them, and how they are read."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ __all__ = [
 ]
 
 YEAR = "YearPredictionMSD.txt"
-PAIR = "YearPredictionMSD", "YearPredictionMSD.t"  # the same rows as LIBSVM has them, split already
+PAIR = "YearPredictionMSD", "YearPredictionMSD.t"  # the same rows in LIBSVM's form, already split
 RCV1 = "rcv1_subsets.binary"
 WORDS = 47_236  # features of RCV1
 _UCI = "https://archive.ics.uci.edu/dataset/"
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
-#: Files by name, which may be compressed (.gz, .bz2, .xz, .zip), and where they can be had.
+#: Files by name, possibly compressed (.gz, .bz2, .xz, .zip), and where to get them.
 WHERE = {
     "covtype.data": f"{_UCI}31/covertype",
     "adult.data": f"{_UCI}2/adult",
@@ -69,7 +69,7 @@ def path_of(folder: Path, name: str) -> Path | None:
 
 
 def has(folder: Path, name: str) -> bool:
-    """Whether a folder has a set, in either of its forms."""
+    """Whether a folder has a data set, in either of its forms."""
     return path_of(folder, name) is not None or (
         name == YEAR and all(path_of(folder, part) is not None for part in PAIR)
     )
@@ -90,13 +90,13 @@ def found(folder: Path, name: str) -> Path:
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """Return the public schema of a set."""
+    """Return the public schema of a data set."""
     return tomllib.loads(schema_path(name).read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows to learn, rows held out, and the public bound of a row's norm."""
+    """Rows to learn, held-out rows, and the public bound of a row's norm."""
 
     name: str
     X: Any
@@ -111,14 +111,14 @@ class Task:
     """A data set and the public parameters of its runs."""
 
     name: str
-    files: tuple[str, ...]  # the second, if any, is what is held out; else a tenth of the first
+    files: tuple[str, ...]  # a second file holds the held-out rows; otherwise they are a tenth of the first
     radius: float
-    l2: float  # of the learners that need strong convexity
-    x_bound: float | None = None  # None: what the schema allows
-    target: tuple[tuple[str, Any], ...] = ()  # instead of what the schema says
+    l2: float  # for learners that need strong convexity
+    x_bound: float | None = None  # None: the bound that the schema gives
+    target: tuple[tuple[str, Any], ...] = ()  # replaces the schema's description
 
     def split(self, folder: Path, most: int | None = None) -> Split:
-        """Read the files; ``most``: rows that are kept of each."""
+        """Read the files, keeping at most ``most`` rows of each."""
         schema = schema_of(self.name)
         schema["target"].update(self.target)
         (X, y, bound), *others = (rows_of(found(folder, name), schema) for name in self.files)
@@ -154,7 +154,7 @@ def rows_of(path: Path, schema: dict[str, Any]) -> tuple[Any, FloatArray, float]
 
 
 def real_sim(folder: Path) -> tuple[Any, FloatArray]:
-    """Return LIBSVM's real-sim in an order of a public permutation, labels as 0 and 1."""
+    """Return LIBSVM's real-sim in a publicly permuted order, with labels 0 and 1."""
     (block,) = open_stream(found(folder, "real-sim"), format="libsvm", n_features=20_958)
     assert block.y is not None
     order = np.random.default_rng(0).permutation(len(block.y))
@@ -162,7 +162,7 @@ def real_sim(folder: Path) -> tuple[Any, FloatArray]:
 
 
 def rcv1_rows(path: Path, most: int | None = None) -> tuple[Any, FloatArray]:
-    """Return articles in an order of a public permutation, labels as 0 and 1; ``most``: rows that are kept."""
+    """Return articles in a publicly permuted order, with labels 0 and 1; ``most`` limits the rows kept."""
     (block,) = open_stream(path, n_features=WORDS)
     assert block.y is not None
     order = np.random.default_rng(0).permutation(len(block.y))[:most]
@@ -172,17 +172,18 @@ def rcv1_rows(path: Path, most: int | None = None) -> tuple[Any, FloatArray]:
 # ---- YearPredictionMSD ------------------------------------------------------------------------------------------
 
 FEATURES = 90
-# The first so many rows; 51,630 for the test follow. UCI asks for this split: no artist is on both sides.
+# The first rows, up to this number, are for training; 51,630 test rows follow. UCI asks for this split, which separates
+# artists.
 TRAINING = 463_715
-YEARS = (1922.0, 2011.0)  # of UCI's description
+YEARS = (1922.0, 2011.0)  # from UCI's description
 # Averages and covariances of twelve timbres. The description gives no ranges; the timbres' own documentation calls them
-# unbounded, about 0, the first one a loudness. Judgement: sizes that such numbers have.
+# unbounded and centred at 0, the first one being a loudness. These ranges are a judgement.
 RANGES = [(0.0, 60.0), *[(-100.0, 100.0)] * 11, *[(0.0, 5000.0)] * 12, *[(-1000.0, 1000.0)] * 66]
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """What :func:`privol.open_stream` reads: the path, or the one file of a zip archive."""
+    """Open what :func:`privol.open_stream` reads: the path, or the only file of a zip archive."""
     if path.suffix != ".zip":
         yield path
         return
@@ -232,7 +233,7 @@ def year_prediction(folder: Path, training: int = TRAINING) -> tuple[FloatArray,
 
 
 def scaled(X: FloatArray) -> FloatArray:
-    """Map the features from their public ranges to [-1, 1], and clip them there."""
+    """Map the features from their public ranges to [-1, 1], with clipping."""
     low, high = np.array(RANGES).T
     clipped: FloatArray = np.clip((X - low) / (high - low) * 2 - 1, -1.0, 1.0)
     return clipped

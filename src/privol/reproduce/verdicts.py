@@ -1,4 +1,4 @@
-"""What a figure of a paper is, what was measured for it, and whether the two agree."""
+"""A figure of a paper, what was measured for it, and whether the two agree."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
-SAID = 3  # statements that do not hold and are said in one line; the page has all
+SAID = 3  # at most this many failed statements appear in one line; the page has all of them
 
 
 def shown(values: Sequence[float], digits: int = 3) -> str:
-    """Return mean and standard deviation: the mean with so many digits that count, more if the deviation needs them."""
+    """Return mean and deviation, the mean with ``digits`` significant digits, more if the deviation needs them."""
     mean = statistics.mean(values)
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
     places = 0
@@ -71,7 +71,7 @@ class Check:
 
 
 def against(what: str, source: float, values: Sequence[float], tolerance: float) -> Check:
-    """Compare the mean of some runs with a number of the paper."""
+    """Compare the mean of several runs with a number from the paper."""
     mean = statistics.mean(values)
     error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
     return Check(what, bool(abs(mean - source) <= tolerance + 2.0 * error), shown(values), source, tolerance)
@@ -103,7 +103,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves in one system of axes; with ``names`` single points, at 0, 1, ..., which are named."""
+    """Curves in one pair of axes; with ``names``, single named points at 0, 1, ..."""
 
     title: str
     x: str
@@ -130,14 +130,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a figure's function found."""
+    """The result of a figure's function."""
 
     tables: tuple[Table, ...] = ()
     panels: tuple[Panel, ...] = ()
     checks: tuple[Check, ...] = ()
 
     def of_small_size(self) -> Measured:
-        """Return it without all that is the paper's: a small size is compared with nothing."""
+        """Return the result without the paper's values: a small run is not compared with anything."""
         panels = tuple(
             replace(panel, lines=tuple(line for line in panel.lines if line.kind != "source")) for panel in self.panels
         )
@@ -219,17 +219,17 @@ class Figure:
 
     @property
     def name(self) -> str:
-        """Paper and number, as in "jain2012 fig. 2a"."""
+        """Paper and number, such as "jain2012 fig. 2a"."""
         return f"{self.paper} {self.number}"
 
     @property
     def slug(self) -> str:
-        """The name as a file's."""
+        """The name as a file name."""
         return slug(self.name)
 
 
 def slug(name: str) -> str:
-    """Return a name with single hyphens in the place of all but letters and digits."""
+    """Return a name with a single hyphen for each run of characters that are not letters or digits."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
@@ -257,12 +257,12 @@ class Result:
 
     @property
     def file(self) -> str:
-        """Name of its files, without the ending. A small size has others, so that it replaces no full result."""
+        """Name of its files without the suffix; a small run has another, so that it replaces no full result."""
         return self.figure.slug + ("-quick" if self.quick else "")
 
     @property
     def verdict(self) -> str:
-        """ "agrees", "differs", or "not compared" of a small size."""
+        """ "agrees", "differs", or "not compared" for a small run."""
         if self.quick or not self.measured.checks:
             return "not compared"
         return "agrees" if all(check.agrees for check in self.measured.checks) else "differs"
@@ -285,7 +285,7 @@ class Result:
         return f"{len(wrong)} of {len(checks)}: " + "; ".join(said)
 
     def to_record(self) -> dict[str, Any]:
-        """Return values for JSON."""
+        """Return JSON values."""
         figure = self.figure
         record: dict[str, Any] = {
             "name": figure.name,
@@ -307,7 +307,7 @@ class Result:
         return record | asdict(self.measured)
 
     def to_markdown(self, picture: str | None) -> str:
-        """Return a page; ``picture``: name of the file that it shows."""
+        """Return the page in Markdown; ``picture`` is the file name of its picture."""
         figure = self.figure
         size = "A small size, and so compared with nothing" if self.quick else figure.size
         lines = [f"# {figure.name}: {figure.what}", "", f"**{self.verdict}**: {self.how}.", ""]

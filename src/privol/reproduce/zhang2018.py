@@ -1,8 +1,8 @@
-"""Zhang and Venkitasubramaniam 2018: regret by the horizon and by the leakage; computed, measured and bounded.
+"""Zhang and Venkitasubramaniam 2018: regret by horizon and by leakage, computed, measured and bounded.
 
-The settings of figures 3 and 4: one dimension, set, gradients and noise of size 1. The paper names neither data nor
-stream, so this is the worst simple one: ``f_t(w) = |2 - w|`` on [-1, 1], whose gradient is -1 everywhere, so that the
-regret is known exactly.
+The settings of figures 3 and 4: one dimension, with set, gradients and noise of size 1. The paper names neither data
+nor stream, so a simple worst case is used: ``f_t(w) = |2 - w|`` on [-1, 1], whose gradient is -1 everywhere, so that
+the regret is known exactly.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["BITS", "FIGURES", "HORIZONS", "ROWS", "bound", "exact_regret", "meas
 
 HORIZONS = (1, 4, 25, 100, 400, 1_600, 6_400, 25_600)
 BITS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0)
-ROWS = 25  # of figure 4
-EXACT = 1e-9  # tolerance of what is computed, not measured: rounding
+ROWS = 25  # in figure 4
+EXACT = 1e-9  # tolerance for computed values: only rounding
 
 
 def clipped_mean(mean: float, std: float) -> float:
-    """Return the mean of a normal number that is clipped to [-1, 1]."""
+    """Return the mean of a normal variable clipped to [-1, 1]."""
     if std == 0.0:
         return min(max(mean, -1.0), 1.0)
     a, b = (-1.0 - mean) / std, (1.0 - mean) / std
@@ -38,13 +38,13 @@ def clipped_mean(mean: float, std: float) -> float:
 
 
 def exact_regret(rows: int, sigma: float) -> float:
-    """Return the expected regret of the stream, with the theorem's step for so many rows."""
+    """Return the expected regret on the stream, with the theorem's step for this horizon."""
     step = 1.0 / math.sqrt((1.0 + sigma**2) * rows)
     return sum(1.0 - clipped_mean(step * t, step * sigma * math.sqrt(t)) for t in range(rows))
 
 
 def measured_regret(rows: int, sigma: float, key: int) -> float:
-    """Return the regret of one run: the points played are 0 and all released ones but the last."""
+    """Return the regret of one run, whose points are 0 and all released points but the last."""
     learner = MIOGD(
         loss="absolute", sigma=sigma, radius=1.0, y_bound=2.0, step="horizon", fit_intercept=False, random_state=key
     ).fit(np.ones((rows, 1)), np.full(rows, 2.0))
@@ -52,19 +52,19 @@ def measured_regret(rows: int, sigma: float, key: int) -> float:
 
 
 def bound(rows: int, sigma: float) -> float:
-    """Return the theorem's bound, by the learner that has it."""
+    """Return the theorem's bound as the learner states it."""
     noise: dict[str, Any] = {"sigma": sigma} if sigma > 0.0 else {"leakage": math.inf}
     return MIOGD(loss="absolute", step="horizon", fit_intercept=False, **noise).regret_bound(rows, 1)
 
 
 def sigma_of(bits: float) -> float:
-    """Return the noise of a leakage."""
+    """Return the noise scale for a leakage."""
     learner = MIOGD(loss="absolute", leakage=bits * math.log(2.0), fit_intercept=False)
     return learner.calibrate(1, ROWS).report.deviation
 
 
 def _bounded(found: list[list[float]], bounds: list[float], by: list[str]) -> list[str]:
-    """Where a mean is above its bound by more than three standard errors."""
+    """Return where a mean exceeds its bound by more than three standard errors."""
     above = []
     for values, most, name in zip(found, bounds, by, strict=True):
         error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
@@ -74,7 +74,7 @@ def _bounded(found: list[list[float]], bounds: list[float], by: list[str]) -> li
 
 
 def figure_3(setting: Setting) -> Measured:
-    """Regret by the rows, with noise of half a bit a report and without noise."""
+    """Regret by horizon, with noise of half a bit a report, and without noise."""
     horizons = HORIZONS[:4] if setting.quick else HORIZONS
     found = [[measured_regret(rows, 1.0, key) for key in range(setting.runs)] for rows in horizons]
     plain = [exact_regret(rows, 0.0) for rows in horizons]
@@ -117,7 +117,7 @@ def _leak(sigma: float) -> float:
 
 
 def figure_4(setting: Setting) -> Measured:
-    """Regret of 25 rows by the leakage of a report."""
+    """Regret over 25 rows by the leakage of a report."""
     sigmas = [sigma_of(bits) for bits in BITS]
     found = [[measured_regret(ROWS, sigma, key) for key in range(setting.runs)] for sigma in sigmas]
     bounds = [bound(ROWS, sigma) for sigma in sigmas]

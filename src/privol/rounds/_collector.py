@@ -1,4 +1,4 @@
-"""The learner's side of the rounds: it asks at its point, and learns what can be a report of that round."""
+"""The learner's side of the rounds: it asks at its point, and learns only possible reports of that round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._terms import Terms
 
 __all__ = ["Collector", "longest_report"]
 
-# An honest report is longer than it may be with probability below 2 exp(-50) = 4e-22.
+# An honest report exceeds the allowed length with probability below 2 exp(-50) = 4e-22.
 _TAIL = 50.0
 
 
@@ -44,11 +44,11 @@ def longest_report(noise: ReportNoise) -> float:
         longest = scale
     elif noise.kind == "gaussian":
         longest = noise.bound + scale * (math.sqrt(d) + math.sqrt(2.0 * _TAIL))
-    elif noise.kind == "l2_laplace":  # the norm of the noise is a gamma variable of shape d
+    elif noise.kind == "l2_laplace":  # the norm of the noise has a gamma distribution of shape d
         longest = noise.bound + scale * (d + math.sqrt(2.0 * d * _TAIL) + _TAIL)
-    else:  # every coordinate of the noise is at most that; without noise: the bound
+    else:  # no coordinate of the noise is larger; without noise: the bound
         longest = noise.bound + scale * math.sqrt(d) * (math.log(d) + _TAIL)
-    return longest * (1.0 + 1e-9) + math.sqrt(d) * scale * 2.0**-10  # the rounding to the grid
+    return longest * (1.0 + 1e-9) + math.sqrt(d) * scale * 2.0**-10  # for rounding to the grid
 
 
 class Collector:
@@ -91,7 +91,7 @@ class Collector:
                 f"found {learner!r}"
             )
         self.dim = len(learner.ask(n_features))
-        plan = learner.plan_  # of the open run: what its guarantee is about
+        plan = learner.plan_  # the open run's, which its guarantee is about
         if self.dim != n_features + plan.gradients.intercept:
             raise InvalidParameter(f"the learner's run has points of {self.dim} coordinates, not {n_features} features")
         self._terms = Terms.of(
@@ -113,12 +113,12 @@ class Collector:
 
     @property
     def round(self) -> int:
-        """Number of the open round, from 1 on; one more than the horizon: there is none."""
+        """Number of the open round, from 1; the horizon plus one if no round is open."""
         return self._learner.n_rows_ + 1
 
     @property
     def done(self) -> bool:
-        """Whether the horizon is used up."""
+        """Whether the horizon is reached."""
         return self._learner.n_rows_ >= self._horizon
 
     def ask(self) -> bytes:
@@ -168,7 +168,7 @@ class Collector:
             self._learner.tell(report=report)
 
     def _same_process(self) -> None:
-        if os.getpid() != self._pid:  # and another thread of the parent may have had the lock
+        if os.getpid() != self._pid:  # another thread of the parent may have held the lock
             raise StateError("a forked child cannot play its parent's rounds: the two would play the same ones")
 
     def _same_run(self) -> None:
@@ -176,7 +176,7 @@ class Collector:
             raise StateError("the learner has begun another run, whose reports are not those that are asked for here")
 
     def _elsewhere(self, place: bytes, this: int) -> str:
-        """What an answer belongs to."""
+        """Return the message that says which round an answer belongs to."""
         run, number = read_place(place)
         if run != self.run:
             return f"the answer is to the run {run.hex()}, this one is {self.run.hex()}"

@@ -26,7 +26,7 @@ __all__ = ["Device"]
 
 
 class _Agreed(NamedTuple):
-    """What a device keeps of terms that it has accepted."""
+    """What a device remembers about terms that it has accepted."""
 
     terms: bytes
     gradients: PointGradients
@@ -100,7 +100,7 @@ class Device(Unshared):
         self._intercept = bool(fit_intercept)
         self._features = integer(n_features=n_features, at_least=1, at_most=1 << 28)
         self._dim = self._features + self._intercept
-        # a whole number seeds one generator, and every run its own key from that
+        # an integer seeds one generator, from which every run gets its own key
         seeded = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
         self._random_state = np.random.PCG64(integer(random_state=random_state, at_least=0)) if seeded else random_state
         self._made = 0
@@ -121,7 +121,7 @@ class Device(Unshared):
 
     @property
     def n_reports(self) -> int:
-        """Reports that count as made, including those of failed answers."""
+        """Reports that count as made, including those for failed answers."""
         return self._made
 
     def answer(self, question: bytes, x: ArrayLike, y: float) -> bytes:
@@ -167,7 +167,7 @@ class Device(Unshared):
                 agreed = self._agree(terms)
             if self._made >= self._reports:
                 raise BudgetExceeded(f"this device makes {self._reports} reports, and has made {self._made}")
-            self._made += 1  # before a word of the noise is drawn
+            self._made += 1  # before any noise is drawn
             self._agreed = agreed
         gradient = agreed.gradients.at(point, row, target)
         try:
@@ -177,7 +177,7 @@ class Device(Unshared):
         return pack_answer(place, report)
 
     def _agree(self, content: bytes) -> _Agreed:
-        """Check terms, and make what reports on them need."""
+        """Check terms, and prepare for reports under them."""
         terms = Terms.unpack(content)
         if (terms.loss, terms.width) != (self._loss_name, self._loss.width):
             raise InvalidMessage(f"this device takes gradients of {self._loss!r}, the question is of {terms.loss!r}")
@@ -197,14 +197,14 @@ class Device(Unshared):
 
     def _accepted(self, terms: Terms) -> ReportNoise:
         """The noise of terms that the device's owner accepts."""
-        if self._bounded and terms.adjacency != self._adjacency:  # of the leakage there is but one
+        if self._bounded and terms.adjacency != self._adjacency:  # the leakage does not depend on it
             raise BudgetExceeded(
                 f"this device's limits are for the adjacency {self._adjacency!r}, the question's noise for "
                 f"{terms.adjacency!r}"
             )
         if terms.figure == "epsilon":
-            # before anything is computed from it. It bounds the mutual information too: of either adjacency no report's
-            # law is further than that from the null vector's, in the Kullback-Leibler sense
+            # before anything is computed from it. It also bounds the mutual information: for either adjacency, the
+            # distribution of a report is at most that far from the null vector's in Kullback-Leibler divergence
             most = min(self._epsilon, self._leakage)
             if terms.amount > most:
                 raise BudgetExceeded(
@@ -236,7 +236,7 @@ class Device(Unshared):
 
 
 def _row(x: ArrayLike, features: int) -> NDArray[np.floating[Any]]:
-    """The row as the kernels take it: NaN where it holds no number, all of them where it is no row of that length."""
+    """The row as the kernels take it: NaN for a value that is not a number, all NaN if the row has another length."""
     if isinstance(x, np.ndarray) and x.shape != (features,):
         raise InvalidParameter(f"x must have shape ({features},), found {x.shape}")
     if type(x) is np.ndarray and x.dtype in (np.float64, np.float32) and x.flags.aligned:

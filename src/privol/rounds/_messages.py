@@ -1,7 +1,7 @@
 """The two messages of a round as bytes: a question with its point, an answer with its report.
 
-Fixed layout, little-endian, without padding but zeros; a size follows from the number of coordinates, which both sides
-know. Nothing is allocated by what a message says of its own size.
+The layout is fixed and little-endian, and all padding is zero. Sizes follow from the number of coordinates, which both
+sides know; nothing is allocated on the strength of a size that a message states.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ __all__ = [
     "size_of",
 ]
 
-#: Version of the messages: both sides have the same.
+#: Version of the messages; it must be the same on both sides.
 VERSION = 1
 
 MAGIC = b"pvRD"
 RUN_BYTES = 16
 QUESTION, ANSWER = 1, 2
 _KINDS = {QUESTION: "question", ANSWER: "answer"}
-# magic, version, kind, zero, bytes of the whole message, coordinates: the same in all messages of a run
+# magic, version, kind, zero, bytes of the whole message, coordinates: the same in all messages of a kind in a run
 _FIXED = struct.Struct("<4sHBBII")
 # run, round
 _PLACE = struct.Struct("<16sQ")
 HEAD_BYTES = _FIXED.size + _PLACE.size
 _NUMBER_AT = HEAD_BYTES - 8
-_MOST_COORDINATES = (1 << 29) - 64  # so that sizes fit in their field
+_MOST_COORDINATES = (1 << 29) - 64  # so that sizes fit into their field
 _POINT_AT = HEAD_BYTES + TERMS_BYTES
 
 _LITTLE = sys.byteorder == "little"
@@ -55,13 +55,13 @@ _DOUBLES = np.dtype("<f8")
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
-# Coordinates beyond count as not finite, as squared_norm says it: squares stay finite.
+# Larger coordinates count as not finite, as in squared_norm, so that squares stay finite.
 _LARGEST = 1e150
 
 
 @lru_cache(maxsize=64)
 def size_of(kind: int, dim: int) -> int:
-    """Bytes of a message with so many coordinates."""
+    """Bytes of a message with ``dim`` coordinates."""
     if not 1 <= dim <= _MOST_COORDINATES:
         raise InvalidMessage(f"messages have 1 to {_MOST_COORDINATES} coordinates, found {dim}")
     return (_POINT_AT if kind == QUESTION else HEAD_BYTES) + 8 * dim
@@ -69,17 +69,17 @@ def size_of(kind: int, dim: int) -> int:
 
 @lru_cache(maxsize=64)
 def _fixed(kind: int, dim: int) -> bytes:
-    """The beginning of all such messages."""
+    """The common beginning of all such messages."""
     return _FIXED.pack(MAGIC, VERSION, kind, 0, size_of(kind, dim), dim)
 
 
 def place_of(run: bytes, number: int) -> bytes:
-    """Return what names a round in both of its messages."""
+    """Return the bytes that identify a round in both of its messages."""
     return _PLACE.pack(run, number)
 
 
 def read_place(place: bytes) -> tuple[bytes, int]:
-    """Return run and number of a round."""
+    """Return the run and the number of a round."""
     run, number = _PLACE.unpack(place)
     return run, number
 
@@ -111,7 +111,7 @@ def check_head(message: bytes, kind: int, dim: int) -> None:
 
 
 def _what_is_wrong(message: bytes, kind: int, dim: int) -> str:
-    """Which part of the beginning is another than it must be."""
+    """Say which part of the beginning is wrong."""
     magic, version, found, zero, size, coordinates = _FIXED.unpack_from(message)
     if magic != MAGIC:
         return f"a message begins with {MAGIC!r}, found {magic!r}"
@@ -157,7 +157,7 @@ def _check_size(message: bytes, kind: int, dim: int) -> None:
 
 
 def _numbers(message: bytes, dim: int, name: str, start: int) -> tuple[FloatArray, float]:
-    """Numbers of a message, and their squared norm."""
+    """The numbers in a message, and their squared norm."""
     found = np.frombuffer(message, _DOUBLES, dim, start)
     x = found if _LITTLE else found.astype(np.float64)
     square = squared_norm(x)

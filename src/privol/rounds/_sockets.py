@@ -1,4 +1,4 @@
-"""Messages from a stream socket, which may give them in pieces, too slowly, or give something else."""
+"""Reads messages from a stream socket, which may deliver them in pieces, too slowly, or not at all."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def receive_question(connection: socket.socket, dim: int, *, seconds: float = 60
 
 
 def receive_answer(connection: socket.socket, dim: int, *, seconds: float = 60.0) -> bytes | None:
-    """Read one answer: what :meth:`Collector.tell` takes. As :func:`receive_question`."""
+    """Read one answer for :meth:`Collector.tell`; see :func:`receive_question`."""
     return _receive(connection, ANSWER, dim, seconds)
 
 

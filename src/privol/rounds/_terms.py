@@ -1,4 +1,4 @@
-"""The terms of a run's reports, as a question carries them: what a device must know, and may refuse."""
+"""The terms of a run's reports, as a question carries them: what a device must know and may refuse."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..losses import LOSSES, Loss, get_loss
 
 __all__ = ["TERMS_BYTES", "Terms", "loss_name"]
 
-# randomizer, adjacency, loss, intercept, figure; bound, amount, x_bound, y_bound, width of the loss
+# randomizer, adjacency, loss, intercept, budget figure; bound, amount, x_bound, y_bound, width of the loss
 _LAYOUT = struct.Struct("<5B3x5d")
 TERMS_BYTES = _LAYOUT.size
 
-_LEAST, _MOST = 1e-30, 1e30  # of public bounds, as the learners take them
+_LEAST, _MOST = 1e-30, 1e30  # limits for public bounds, as in the learners
 _FIGURES = ("epsilon", "sigma")
 
 
@@ -148,7 +148,7 @@ class Terms:
         """
         words: dict[str, Any] = {self.figure: self.amount}
         if self.randomizer == "gaussian" and self.figure == "epsilon":
-            words["delta"] = 0.5  # without effect: epsilon is infinite
+            words["delta"] = 0.5  # without effect, because epsilon is infinite
         try:
             return calibrate_report(self.randomizer, dim=dim, bound=self.bound, adjacency=self.adjacency, **words)
         except InvalidParameter as error:

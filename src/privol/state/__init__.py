@@ -1,4 +1,4 @@
-"""Runs on the disk: released models, which are public, and runs that outlive their process, which are not.
+"""Runs on the disk: released models, which are public, and runs that outlive their process, which are secret.
 
 :func:`save_model` and :func:`load_model` write and read what a learner has released. :class:`State` keeps a run that is
 still learning, its secrets included, so that it survives a crash. :class:`SealedRelease` is for offline fits, which

@@ -1,4 +1,4 @@
-"""The secret files of a kept run: its plan, its checkpoints, and the thread that writes them beside the learning."""
+"""The secret files of a kept run: its plan, its checkpoints, and the thread that writes them during learning."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = ["Arrays", "Beside", "Checkpoints", "noise_digest", "state_digest"]
 
 FORMAT, VERSION = "privol.state", 3
 FOLDER, PLAN = "secret", "run.json"
-#: By which the rows are known that taught the encoding of a run: older than the run itself.
+#: Identifies the rows that taught the encoding of a run; it is older than the run itself.
 TAUGHT = "taught.json"
 
-#: Seconds that a write waits for the next block to be under way.
+#: Seconds that a write waits until the next block is being learnt.
 PATIENCE = 0.005
 
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
@@ -49,11 +49,11 @@ class Checkpoints:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self.folder = directory / FOLDER
-        self.kept = 1  # checkpoints, the newest
+        self.kept = 1  # number of checkpoints to keep, the newest
         self._names: list[str] = []
 
     def read_plan(self) -> dict[str, Any] | None:
-        """What the run was begun with; None if none is here."""
+        """The values that the run began with; None if there is no plan."""
         try:
             record = json.loads((self.folder / PLAN).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -72,20 +72,20 @@ class Checkpoints:
         return record
 
     def write_plan(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Write what a run is begun with, and return it as :meth:`read_plan` does."""
+        """Write the values that a run begins with, and return them as :meth:`read_plan` does."""
         plan = {"format": FORMAT, "version": VERSION, **values}
         text = json.dumps({**plan, "sha256": digest_of(plan)}, indent=1, allow_nan=False)
         write_atomically(self.folder / PLAN, text.encode(), mode=0o600)
         return plan
 
     def write(self, name: str, arrays: Arrays, key: bytes) -> dict[str, Any]:
-        """Write arrays, and return what the journal is to say of them."""
+        """Write arrays, and return what the journal records about them."""
         content = _content(arrays)
         write_atomically(self.folder / name, content, mode=0o600)
         return {"checkpoint": name, "state": _digest(key, content)}
 
     def read(self, facts: dict[str, Any], key: bytes) -> Arrays | None:
-        """The arrays that the journal speaks of; None if they are not there, or damaged."""
+        """The arrays that a journal entry names; None if they are missing or damaged."""
         try:
             content = (self.folder / facts["checkpoint"]).read_bytes()
         except OSError:
@@ -102,7 +102,7 @@ class Checkpoints:
         return arrays
 
     def keep_only(self, name: str) -> None:
-        """Remove those before this one, which the journal knows of by now, but for as many as are kept."""
+        """Remove the checkpoints before this one, except those to be kept; the journal has this one by now."""
         if name not in self._names:
             self._names.append(name)
         while len(self._names) > self.kept:
@@ -110,14 +110,14 @@ class Checkpoints:
                 (self.folder / self._names.pop(0)).unlink()
 
     def clear_drafts(self) -> None:
-        """Remove what a crash kept from being finished."""
+        """Remove files that a crash left unfinished."""
         for folder in (self._directory, self.folder):
             for draft in folder.glob(".*.tmp"):
                 if _DRAFT.fullmatch(draft.name):
                     draft.unlink()
 
     def clear_model(self) -> None:
-        """Remove a model that was sealed and never shown: its run goes on, or ends without it."""
+        """Remove a model that was sealed but never shown: its run continues, or ends without it."""
         for name in (RECORD, ARRAYS):
             (self.folder / name).unlink(missing_ok=True)
 
@@ -144,13 +144,13 @@ class Checkpoints:
                     f"{self._directory}: the account of the model that was sealed here was closed without it, when "
                     f"{entry.releases} of {releases} models were released: it is removed, and never shown"
                 )
-        for name in (ARRAYS, RECORD):  # the record last: it says that the model is whole
+        for name in (ARRAYS, RECORD):  # the record last: it confirms that the model is complete
             if (self.folder / name).exists():
                 os.replace(self.folder / name, self._directory / name)
             sync_folder(self._directory)
 
     def leave_nothing(self) -> None:
-        """Remove the folder, if nothing but its lock is in it: while that is held, as later it is another's."""
+        """Remove the folder while the lock is held, if it has only the lock: later it may be another run's."""
         with suppress(OSError):
             if {path.name for path in self.folder.iterdir()} <= {"lock"}:
                 (self.folder / "lock").unlink(missing_ok=True)
@@ -170,7 +170,7 @@ class Checkpoints:
 
 
 def noise_digest(calibration: Any) -> str:
-    """A digest of a calibration's noise and sensitivities, in every digit: of rows 1, 2, 4, ... and the last."""
+    """Digest of a calibration's noise and sensitivities, in every digit, at rows 1, 2, 4, ... and the last."""
     last = calibration.releases.last_row
     rows = sorted({last, calibration.releases.horizon, *(1 << k for k in range(last.bit_length()))})
     numbers = [(f(row).hex()) for f in (calibration.std, calibration.sensitivity) for row in rows if row <= last]
@@ -178,7 +178,7 @@ def noise_digest(calibration: Any) -> str:
 
 
 def state_digest(key: bytes, arrays: Arrays) -> str:
-    """A keyed digest of a state, in every bit: the same rows must reach it again."""
+    """Keyed digest of a state, in every bit: learning the same rows again must reach it."""
     return _digest(key, _content(arrays))
 
 
@@ -189,7 +189,7 @@ def _content(arrays: Arrays) -> bytes:
 
 def _digest(key: bytes, content: bytes) -> str:
     assert key, "without a key, anybody could try what the state is"
-    # keyed BLAKE2: HMAC of the like takes ten times as long to begin, with the interpreter's lock held
+    # keyed BLAKE2: HMAC takes ten times as long to begin, while holding the interpreter's lock
     return hashlib.blake2b(content, digest_size=32, key=key).hexdigest()
 
 
@@ -218,13 +218,13 @@ class Beside:
         return self._thread.submit(job)
 
     def call(self, job: Callable[[], Result]) -> Future[Result]:
-        """Begin a job that the caller waits for, when its own work is under way."""
+        """Begin a job whose result the caller awaits after doing work of its own."""
         called = self._submit(job)
         self._under_way.set()
         return called
 
     def write(self, job: Callable[[], None]) -> None:
-        """Begin to write, when what was written before is on the disk."""
+        """Begin a write, once the previous one is on the disk."""
         self.wait()
         self._under_way.clear()
 
@@ -249,7 +249,7 @@ class Beside:
         try:
             written.result()
         finally:
-            if written.done():  # else an interrupt struck, and it is to be waited for once more
+            if written.done():  # otherwise an interrupt struck, and the write must be awaited again
                 self._written = None
 
     def stop(self) -> None:

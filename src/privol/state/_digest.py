@@ -1,4 +1,4 @@
-"""A running digest of rows: the same rows give the same, however they are cut into blocks."""
+"""A running digest of rows; it does not depend on how the rows are cut into blocks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RowDigest:
         self._parts = [xxh3_128(seed=int.from_bytes(key[8 * k : 8 * k + 8], "little")) for k in range(4)]
 
     def followed_by(self, X: Any, targets: NDArray[np.float64]) -> RowDigest:
-        """The digest of these rows too; this one stays what it is."""
+        """The digest with these rows added; this object does not change."""
         longer = RowDigest(self._key)
         longer.rows, longer._layout = self.rows, self._layout
         longer._parts = [part.copy() for part in self._parts]
@@ -40,7 +40,7 @@ class RowDigest:
         return longer
 
     def update(self, X: Any, targets: NDArray[np.float64]) -> None:
-        """Take in rows as they are learnt: dense or CSR, float32 or float64; and their targets."""
+        """Add rows as they are learnt, dense or CSR, float32 or float64, with their targets."""
         if X.shape[0] == 0:
             return
         if sparse.issparse(X):
@@ -57,6 +57,6 @@ class RowDigest:
         self.rows += X.shape[0]
 
     def hexdigest(self) -> str:
-        """The digest of all rows so far, which tells nothing of them without the key."""
+        """The digest of all rows so far; without the key it reveals nothing about them."""
         text = "-".join([str(self.rows), self._layout, *(part.hexdigest() for part in self._parts)])
         return hashlib.blake2b(text.encode(), digest_size=32, key=self._key).hexdigest()

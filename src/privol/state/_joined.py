@@ -1,4 +1,4 @@
-"""What a kept run releases beside its models: accounts of their own, whose noise keys lie beside the run's."""
+"""Releases of a kept run beside its models: each has its own account, and a noise key stored with the run's."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Joined:
 
     @property
     def open(self) -> list[Account]:
-        """Those of this process that may still spend."""
+        """The accounts of this process that may still spend."""
         return [account for account in self._accounts if not account.closed]
 
     def begin(self, ledger: Ledger, name: str, guarantee: Guarantee, key: bytes, settings: Any) -> Account:
-        """Open an account, and write its key with all that its noise is for, before any is drawn."""
+        """Open an account, and write its key and everything that its noise is for, before any noise is drawn."""
         account = ledger.open(learner=name, guarantee=guarantee, facts={"kept": True})
         text = json.dumps({"key": key.hex(), "plan_id": account.plan_id, "settings": settings})
         write_atomically(self._folder / f"{name}.key", text.encode(), mode=0o600)
@@ -42,7 +42,7 @@ class Joined:
         return account
 
     def go_on(self, ledger: Ledger, name: str, guarantee: Guarantee, settings: Any) -> tuple[Account, bytes]:
-        """The account that was opened, and its key: for the same, and nothing else."""
+        """The account that was opened, and its key; refused for any other release."""
         record = self._read().get(name)
         account = None if record is None else _account_of(ledger, record["plan_id"])
         if record is None or account is None:
@@ -57,12 +57,12 @@ class Joined:
         return account, bytes.fromhex(record["key"])
 
     def known(self, ledger: Ledger) -> list[Account]:
-        """The open accounts that were begun here, in this process or before."""
+        """The open accounts that were begun here, in this process or earlier."""
         found = [_account_of(ledger, record["plan_id"]) for record in self._read().values()]
         return [account for account in found if account is not None and not account.closed]
 
     def leave(self) -> None:
-        """Let go of what goes on another time."""
+        """Release the accounts that will be continued another time."""
         for account in self.open:
             account.leave()
         self._accounts.clear()

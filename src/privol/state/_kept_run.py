@@ -1,4 +1,4 @@
-"""Runs that outlive their process: what a block changes is on the disk before anything of it is handed out."""
+"""Runs that outlive their process: every change by a block is on the disk before any of it is handed out."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ from ._together import Alone, close_as_left, company_of
 __all__ = ["State"]
 
 LEDGER = "ledger.jsonl"
-#: What a plan has for this module alone.
+#: Entries of a plan that only this module uses.
 _SECRET = ("format", "version", "release", "noise", "digest_key")
-#: Rows of fewer bytes are known before they are learnt: a thread would take longer to begin.
+#: Blocks of fewer bytes are hashed before they are learnt: starting a thread would take longer.
 _SMALL = 1 << 20
 
 
@@ -109,7 +109,7 @@ class State(KnowsTaught, GoesOn):
         self._rest = rest
         self._every = integer(every=every, at_least=1)
         self._seconds = number(seconds=seconds, above=0.0, infinite=True)
-        self._inputs: dict[str, Any] | None = json.loads(json.dumps(inputs))  # as they are read again
+        self._inputs: dict[str, Any] | None = json.loads(json.dumps(inputs))  # as they will be read again
         self._context = context
         self._files = Checkpoints(self.directory)
         self._lock: FileLock | None = None
@@ -117,20 +117,20 @@ class State(KnowsTaught, GoesOn):
 
     def _reset(self) -> None:
         self._beside: Beside | None = None
-        self._ledger: Ledger | None = None  # its own, not the learner's
+        self._ledger: Ledger | None = None  # this run's own, not the learner's
         self._learner: OnlineLearner | None = None
         self._replay = False
         self._digest: RowDigest
-        self._key = b""  # of all digests
+        self._key = b""  # for all digests
         self._longer: Future[RowDigest] | RowDigest | None = None  # of the rows that are being learnt
-        self._resume: tuple[Account, Arrays, int] | None = None  # the account, what was kept, and its rows
-        self._known: dict[int, tuple[str, str]] = {}  # rows -> digests of rows and state, as the journal has them
+        self._resume: tuple[Account, Arrays, int] | None = None  # account, kept arrays, and number of rows
+        self._known: dict[int, tuple[str, str]] = {}  # rows -> digests of rows and state, from the journal
         self._kept = -1  # rows of the last checkpoint
-        self._company = Alone(self._every, self._seconds)  # who keeps the same run
+        self._company = Alone(self._every, self._seconds)  # the processes that keep the same run
         self._ending = False
-        self._sealed: tuple[Run, Export]  # the run's end, until the account is closed
-        self._caught_up = 0  # rows that the journal knows of
-        self._verified = 0  # rows of which this process knows that they are the run's
+        self._sealed: tuple[Run, Export]  # the end of the run, until the account is closed
+        self._caught_up = 0  # number of rows that the journal knows
+        self._verified = 0  # number of rows that this process has verified to be the run's
         self._joined = Joined(self._files.folder)
         self._begin_going()
 
@@ -140,7 +140,7 @@ class State(KnowsTaught, GoesOn):
     def _refuse(self, what: str) -> NoReturn:
         raise StateError(f"{self.directory}: {what}")
 
-    # ---- what is there ------------------------------------------------------------------------------------
+    # ---- what the directory holds --------------------------------------------------------------------------
 
     def read(self) -> dict[str, Any] | None:
         """Return the public facts with which the existing run began; None if there is none to resume.
@@ -216,7 +216,7 @@ class State(KnowsTaught, GoesOn):
                 write_export(learner, export, self._files.folder, self._inputs)
                 keeping.show_export(learner, export)
             for other in self._joined.known(ledger_of(learner)):
-                entry = other.entry()  # nothing but what the journal has was handed out
+                entry = other.entry()  # only what the journal has was handed out
                 other.close_at(entry.rows, entry.releases, entry.mu_squared)
             close_as_left(account, self._files.folder)
             self._files.show_model(account)
@@ -225,13 +225,13 @@ class State(KnowsTaught, GoesOn):
             self.leave(learner, None)
         return learner
 
-    # ---- the life of a run: what fit_stream calls -----------------------------------------------------------
+    # ---- the course of a run: what fit_stream calls ---------------------------------------------------------
 
     def open(self, learner: OnlineLearner, *, replay: bool = False) -> None:
-        """Take the directory, and see whether a run is to go on: from what was kept, or (``replay``) from row 1."""
+        """Take the directory and check for a run to continue: from what was kept or, with ``replay``, from row 1."""
         if self._lock is not None:
             if self._learner is learner and replay == self._replay:
-                return  # opened ahead of fit_stream, for what is released beside the models
+                return  # opened before fit_stream, for a release beside the models
             self._refuse("is in use by another call")
         try:
             self.directory.mkdir(exist_ok=True)
@@ -319,9 +319,9 @@ class State(KnowsTaught, GoesOn):
             self._refuse(f"the run that is kept here has other inputs ({', '.join(names)})")
 
     def _clear(self, ledger: Ledger) -> None:
-        """Nothing is to go on: what a crash left of a run that had not begun is removed, and given back."""
+        """Clean up if no run is to be continued: remove and give back what a crash left of a run that had not begun."""
         begun = self._joined.known(ledger)
-        if self._ledger is ledger:  # whose kept runs are all of this directory
+        if self._ledger is ledger:  # all its kept runs are in this directory
             begun += [a for a in ledger.accounts if a.facts.get("kept") and not a.closed and a not in begun]
         for account in begun:
             if not account.commits:
@@ -332,7 +332,7 @@ class State(KnowsTaught, GoesOn):
     def begin(
         self, learner: OnlineLearner, n_features: int, horizon: int, release: Any, targets: Targets, stream: Any
     ) -> Run:
-        """Begin a run, or resume the one that is there: with its first block at hand."""
+        """Begin a run, or resume the kept one, when its first block has come."""
         if self._resume is not None:
             plan, labels = self._plan, describe_classes(targets.classes)
             for name, found in (("n_features", n_features), ("horizon", horizon), ("classes", labels)):
@@ -354,7 +354,7 @@ class State(KnowsTaught, GoesOn):
             "inputs": self._inputs,
             "context": self._context,
         }
-        json.dumps(values, allow_nan=False)  # what cannot be written is refused before anything is reserved
+        json.dumps(values, allow_nan=False)  # values that cannot be written are refused before anything is reserved
         run = keeping.begin_run(learner, n_features, horizon, release, targets, stream, {"kept": True})
         self._key = self._key or new_key()
         self._digest = RowDigest(self._key)
@@ -367,7 +367,7 @@ class State(KnowsTaught, GoesOn):
         return run
 
     def _restored(self, learner: OnlineLearner, targets: Targets, stream: Any) -> Run:
-        """The run that is kept here, as it was."""
+        """The kept run, restored."""
         assert self._resume is not None
         account, arrays, _ = self._resume
         plan, kept = self._plan, account.guarantee
@@ -408,7 +408,7 @@ class State(KnowsTaught, GoesOn):
         return self._joined.go_on(ledger, name, guarantee, settings)
 
     def skip(self, X: Any, targets: NDArray[np.float64]) -> int:
-        """How many rows of a block the run has learnt already: they must be the same."""
+        """Return how many rows of a block the run has learnt already; they must be the same."""
         if self._resume is None or self._replay or self._digest.rows >= self._resume[2]:
             return 0
         rows = self._resume[2]
@@ -437,24 +437,24 @@ class State(KnowsTaught, GoesOn):
             )
 
     def room(self) -> int:
-        """Rows that may be learnt before the state is to be kept, or compared."""
+        """Return how many rows may be learnt before the state must be kept or compared."""
         rows = self._digest.rows
         until = self._company.until(rows, self._kept)
         return min((known for known in self._known if known > rows), default=until) - rows
 
     def learning(self, X: Any, targets: NDArray[np.float64]) -> None:
-        """Rows are about to be learnt: they are made known meanwhile."""
+        """Hash rows that are about to be learnt, in parallel with learning."""
         know = partial(self._digest.followed_by, X, targets)
         small = X.data.nbytes < _SMALL
         self._longer = know() if small or self._beside is None else self._beside.call(know)
 
     def learnt(self, run: Run, *, released: bool) -> bool:
-        """Those rows have been learnt. Returns whether what they released may be handed out."""
+        """Note that those rows were learnt; return whether what they released may be handed out."""
         longer, self._longer = self._longer, None
         assert longer is not None
         self._digest = longer if isinstance(longer, RowDigest) else longer.result()
         rows = self._digest.rows
-        if rows <= self._caught_up:  # once more: from an older checkpoint, or to be observed
+        if rows <= self._caught_up:  # repeated: from an older checkpoint, or for an observer
             self._compare()
             self._compare_state(run)
             if rows == self._caught_up:
@@ -469,20 +469,20 @@ class State(KnowsTaught, GoesOn):
         return released
 
     def commit(self, run: Run) -> None:
-        """Begin to keep a run: the checkpoint, then what the ledger says of it; then it may be seen. Or OSError."""
+        """Begin to keep a run: checkpoint, then ledger entry; then it may be seen. Raises OSError on failure."""
         assert self._beside is not None
         rows = run.state.n_rows
         if rows == self._kept and run.handed is not None:
             return
         self.wait()
         self._company.meet()
-        # no more than what the next row changes: all else is for the thread beside the learning
+        # only what the next row changes: the thread that writes does the rest during learning
         arrays, counts = run.state.secret_arrays(), run.account.counts()
         self._beside.write(partial(self._write, run, arrays, counts, self._digest, self._seen_until(rows)))
         self._kept = rows
 
     def _write(self, run: Run, arrays: Arrays, counts: Counts, digest: RowDigest, seen: Any) -> None:
-        """Beside the learning: in this order."""
+        """Write in this order, in a thread beside the learning."""
         export = exported(arrays, run.state.averaging, run.guarantee, run.targets.classes)
         place = self._keep_place(seen)
         facts = self._files.write(f"checkpoint-{export.n_rows:015d}.bin", arrays, self._key) | place
@@ -505,11 +505,11 @@ class State(KnowsTaught, GoesOn):
             try:
                 self._beside.wait()
             except Exception:
-                self._kept = -1  # that state was not: the next is to be, whatever its rows
+                self._kept = -1  # that state was not kept: the next one will be, whatever its rows
                 raise
 
     def ends(self) -> None:
-        """The last release is about to be made: what was kept before is all that a run may go on from."""
+        """Prepare for the last release: a run can continue only from what was kept before."""
         self.wait()
         self._ending = True
 
@@ -527,10 +527,10 @@ class State(KnowsTaught, GoesOn):
         self._files.clear_model()
         if export.n_releases:
             write_export(learner, export, self._files.folder, self._inputs)
-        self._company.meet()  # none ends before all have their model
+        self._company.meet()  # no run ends before all have their model
 
     def settled(self) -> None:
-        """The account is closed: the model comes out, and nothing secret is needed any more."""
+        """Show the model and remove all secrets: the account is closed."""
         run, export = self._sealed
         self._files.show_model(run.account)
         run.handed = export
@@ -539,32 +539,32 @@ class State(KnowsTaught, GoesOn):
     def _wipe(self) -> None:
         self._company.leave()
         self._files.clear(taught=True)
-        if not self._joined.open:  # else leave() lets go
+        if not self._joined.open:  # otherwise leave() releases the directory
             self._release()
 
     def _finished(self, account: Account | None) -> NoReturn:
-        """The run has ended; a crash may have come before its model came out, or all of its secrets were removed."""
+        """Report that the run has ended; if a crash came before, first show its model or remove its secrets."""
         self._files.show_model(account)
         self._wipe()
         self._refuse("the run in this directory is finished: privol.state.load_model() reads its model")
 
     def leave(self, learner: OnlineLearner, run: Run | None) -> None:
-        """An error or an interrupt ends the call: keep what was learnt, show what was kept, let go."""
+        """After an error or interrupt: keep what was learnt, show what was kept, release the directory."""
         if self._beside is not None and not self._beside.mine:
-            return  # all of it is the parent's
+            return  # all of it belongs to the parent process
         try:
             if run is not None:
                 self._keep(run)
                 if run.handed is None:
                     keeping.drop_run(learner)
         finally:
-            # who releases beside the models has the journal until it has written what it shows, and leaves then
+            # a release beside the models holds the journal until it has written what it shows, and leaves then
             if run is None or not self._joined.open:
                 self._joined.leave()
                 self._release()
 
     def _keep(self, run: Run) -> None:
-        """Keep a run as it is, where it can go on, and end it here."""
+        """Keep a run as it is, if it can be continued, and end it here."""
         try:
             with suppress(Exception):
                 self.wait()
@@ -576,13 +576,13 @@ class State(KnowsTaught, GoesOn):
         finally:
             run.closed = True
             run.state.close()
-            if run.handed is None:  # nothing was ever kept, and so nothing seen
+            if run.handed is None:  # nothing was ever kept, so nothing was seen
                 with suppress(Exception):
                     run.account.close()
             run.account.leave()
 
     def _release(self) -> None:
-        """Let another have the directory; an interrupt leaves it no less free."""
+        """Release the directory for others, even after an interrupt."""
         beside, ledger, lock = self._beside, self._ledger, self._lock
         self._company.leave()
         self._leave_place()

@@ -1,7 +1,7 @@
-"""Released models on disk: the public part of a learner as ``model.npz`` (arrays) and ``model.json`` (everything else).
+"""Released models on disk: the public part of a learner as ``model.npz`` (arrays) and ``model.json`` (all else).
 
-What is saved is what a pickle of the learner holds: the last released model, the mean of the released ones, the
-parameters and the guarantee. It is public as far as the guarantee goes, and says so. Nothing secret is written, and
+The files hold what a pickle of the learner holds: the last released model, the mean of the released models, the
+parameters and the guarantee. They are public as far as the guarantee goes, and say so. Nothing secret is written, and
 nothing that is read is ever executed: no pickle, no code.
 """
 
@@ -34,7 +34,7 @@ from ..losses import Loss, get_loss
 from ..losses import from_record as loss_from_record
 from ..topology import MixingSchedule, Topology, from_record, to_record
 
-if TYPE_CHECKING:  # a learner's model needs nothing of estimators
+if TYPE_CHECKING:  # a learner's model does not need the estimators
     from ..auto.estimators import PrivateClassifier, PrivateRegressor
 
 __all__ = ["FORMAT", "VERSION", "describe_parameters", "load_learner", "load_model", "read_record", "save_model"]
@@ -49,7 +49,7 @@ ARRAYS, RECORD = "model.npz", "model.json"
 _SETS: dict[str, type[ConvexSet]] = {
     "l2": L2Ball, "l1": L1Ball, "box": Box, "simplex": Simplex, "space": WholeSpace,
 }  # fmt: skip
-# Not part of what was learnt: an object of this process, and a seed that would give the noise away.
+# Excluded: an object of this process, and a seed that would reveal the noise.
 _LEFT_OUT = ("ledger", "random_state")
 
 
@@ -90,10 +90,10 @@ def describe_parameters(learner: Learner) -> dict[str, Any]:
     Infinite numbers are the word ``"inf"``; losses, sets and graphs are objects.
     """
     found: dict[str, Any] = learner.get_params(deep=False)
-    if "mu" in found and found["mu"] is None:  # what was run, whatever the default is one day
+    if "mu" in found and found["mu"] is None:  # the value that was used, even if the default changes later
         found["epsilon"] = epsilon_of(learner)
     record = {name: _plain(value) for name, value in found.items() if name not in (*_LEFT_OUT, "loss", "domain")}
-    if isinstance(found.get("class_weight"), Mapping):  # JSON's own objects have no labels but strings
+    if isinstance(found.get("class_weight"), Mapping):  # JSON objects have only strings as keys
         record["class_weight"] = [[_plain(label), _plain(weight)] for label, weight in found["class_weight"].items()]
     if "domain" in found:
         record["domain"] = _describe_set(found["domain"])
@@ -181,12 +181,12 @@ def save_model(
 
 
 def write_released(learner: Learner, folder: Path, inputs: dict[str, Any] | None) -> None:
-    """Write what a learner has released, over what is there."""
+    """Write what a learner has released, replacing existing files."""
     write_export(learner, export_of(learner), folder, inputs)
 
 
 def write_export(learner: Learner, export: Export, folder: Path, inputs: dict[str, Any] | None = None) -> None:
-    """Write a public export, over what is there."""
+    """Write a public export, replacing existing files."""
     buffer = io.BytesIO()
     np.savez(buffer, model=export.model, average=export.average)
     arrays = buffer.getvalue()
@@ -215,7 +215,7 @@ def write_export(learner: Learner, export: Export, folder: Path, inputs: dict[st
 
 
 def name_of(learner: Learner) -> str:
-    for entry in TABLE:  # classes of one name first: comparing all would import them all
+    for entry in TABLE:  # classes with this name first: comparing all classes would import them all
         if type(learner).__name__ == entry.kind and type(learner) is ALL_LEARNERS[entry.name]:
             return entry.name
     raise InvalidParameter(f"{type(learner).__name__} is not a learner of privol")
@@ -336,7 +336,7 @@ def load_learner(directory: str | os.PathLike[str], *, loss: Loss | None = None)
         guarantee = Guarantee.from_record(record["guarantee"])
         labels = classes_of(record["classes"])
         n_features, n_rows, n_releases = record["n_features"], record["n_rows"], record["n_releases"]
-        names = record.get("feature_names")  # not of models that an earlier privol saved
+        names = record.get("feature_names")  # missing in models that an earlier privol saved
         if names is not None and (not all(isinstance(name, str) for name in names) or len(names) != n_features):
             raise ValueError(f"{n_features} features have the names {names!r}")
     except InvalidParameter:

@@ -1,4 +1,4 @@
-"""Runs that go on with the rows after those that they have learnt, and know whose rows those were."""
+"""Where a run is in its stream: runs that continue after the rows they have learnt, and know their users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["GoesOn", "users_key"]
 
 
 class GoesOn(ABC):
-    """What :class:`State` knows of the place of its run in the stream."""
+    """What :class:`State` knows about the position of its run in the stream."""
 
     directory: Path
     _files: Checkpoints
@@ -42,19 +42,19 @@ class GoesOn(ABC):
 
     def _begin_going(self) -> None:
         self._log: SeenLog | None = None
-        self._since = 0  # rows before those of the running digest
+        self._since = 0  # rows before those in the running digest
         self._beside_it = False  # whether something is released beside the models
-        self._seen: dict[int, str] = {}  # rows -> digest of whose they are, as the journal has it
-        self._users: KnownUsers | None = None  # what the rows that come are compared with
+        self._seen: dict[int, str] = {}  # rows -> digest of their users, from the journal
+        self._users: KnownUsers | None = None  # what the users of later rows are compared with
 
     def _find_place(self, rows: int, known: Mapping[int, Mapping[str, Any]], ledger: Ledger) -> None:
-        """See where the run goes on that is here."""
+        """Determine where the kept run continues."""
         self._seen = {at: facts["seen"] for at, facts in known.items() if "seen" in facts}
         self._since = max(int(facts.get("since", 0)) for facts in known.values())
         self._beside_it = bool(self._joined.known(ledger))
 
     def _check_place(self, rows: int) -> None:
-        """Refuse to go on after these rows, or from the first, where that would not be the same run."""
+        """Refuse to continue after these rows, or from the first, if that would not be the same run."""
         if not self._rest:
             if self._since:
                 self._refuse(
@@ -115,7 +115,7 @@ class GoesOn(ABC):
             known = self._log.read if rows and self._log is not None else tuple
             enters = go_on(users_key(self._key), rows=rows, seen=known)
             if self._log is not None and not enters:
-                self._log.on_disk = False  # it could not go on by what is there
+                self._log.on_disk = False  # the run cannot continue from what it holds
         return rows
 
     @property
@@ -124,8 +124,8 @@ class GoesOn(ABC):
         return self._verified
 
     def named(self, seen: NDArray[Any] | None) -> None:
-        """Take note of whose the next rows of the stream are; those that are learnt must be the same users'."""
-        if seen is None:  # it does not say
+        """Note the users of the stream's next rows; rows that are learnt must have the same users again."""
+        if seen is None:  # the stream does not state them
             if self._users:
                 self._refuse("the run knows whose rows it has learnt, and this stream does not say whose its rows are")
             self._leave_place()
@@ -141,7 +141,7 @@ class GoesOn(ABC):
             self._log.add(seen)
 
     def _skipped(self, rows: int) -> None:
-        """So many rows came that are learnt: what is kept of users that was not whole is made anew."""
+        """Note that rows came which are learnt already; rebuild an incomplete record of users from them."""
         if self._log is not None and len(seen := self._log.taken(rows)):
             self._log.keep(seen)
 
@@ -189,7 +189,7 @@ class GoesOn(ABC):
         return None if self._log is None else self._log.taken(rows)
 
     def _keep_place(self, seen: NDArray[Any] | None) -> dict[str, Any]:
-        """Keep whose rows those of the next checkpoint are, and return what the journal is to say of it."""
+        """Keep the users of the rows up to the next checkpoint, and return what the journal records about them."""
         place: dict[str, Any] = {"since": self._since} if self._since else {}
         if seen is not None and self._log is not None:
             place["seen"] = self._log.keep(seen)
@@ -202,5 +202,5 @@ class GoesOn(ABC):
 
 
 def users_key(key: bytes) -> bytes:
-    """The key of users, which tells nothing of the run's."""
+    """The key for users; it reveals nothing about the run's key."""
     return hashlib.blake2b(b"users", digest_size=16, key=key).digest()

@@ -1,4 +1,4 @@
-"""The one release of a fit on the disk: sealed until it is paid for, so that no crash spends without a model."""
+"""The only release of a fit on the disk, sealed until it is paid for: no crash can spend without leaving a model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SealedRelease:
         self.directory = Path(directory)
         self._inputs = inputs
         self._files = Checkpoints(self.directory)
-        self._account: Account | None = None  # that pays for what is sealed
+        self._account: Account | None = None  # the account that pays for what is sealed
 
     def __repr__(self) -> str:
         return f"<SealedRelease of {self.directory}>"
@@ -65,7 +65,7 @@ class SealedRelease:
     # ---- what fit_stream calls ------------------------------------------------------------------------------
 
     def begin(self, learner: OfflineLearner, classes: NDArray[Any] | None) -> None:
-        """Refuse what could not be written: a directory with a model or none at all, labels without a JSON form."""
+        """Refuse what cannot be written: into no directory or one that has a model, or labels without JSON form."""
         if (self.directory / RECORD).exists():
             raise StateError(f"{self.directory}: holds a model already")
         name_of(learner)
@@ -75,14 +75,14 @@ class SealedRelease:
             raise StateError(f"{self.directory}: is not a directory that exists")
 
     def seal(self, learner: OfflineLearner, export: Export, account: Account) -> None:
-        """Write the release, and whose account pays for it, where nobody looks."""
+        """Write the release and the account that pays for it, where it is hidden."""
         folder = self._files.folder
         folder.mkdir(mode=0o700, exist_ok=True)
         sync_folder(self.directory)
         self._files.clear_model()
         (folder / ACCOUNT).unlink(missing_ok=True)
         write_export(learner, export, folder, self._inputs)
-        # of this model alone: another's, copied here, is not what the account pays for
+        # bound to this model: the account does not pay for another one that is copied here
         bound = {"plan_id": account.plan_id, "record": hashlib.sha256((folder / RECORD).read_bytes()).hexdigest()}
         write_atomically(folder / ACCOUNT, json.dumps(bound).encode(), mode=0o600)
         self._account = account
@@ -100,7 +100,7 @@ class SealedRelease:
     # ---- after a crash --------------------------------------------------------------------------------------
 
     def read(self) -> dict[str, Any] | None:
-        """Return the record of the model that is sealed here (``model.json``), if it is whole; else None."""
+        """Return the record of the model sealed here (``model.json``) if it is complete, else None."""
         folder = self._files.folder
         try:
             record = read_record(folder)
@@ -110,7 +110,7 @@ class SealedRelease:
             account["plan_id"]
         except (StateError, OSError, ValueError, KeyError, TypeError):
             return None
-        for place in (folder, self.directory):  # struck between the two, it is there already
+        for place in (folder, self.directory):  # after a crash between the two, it is there already
             try:
                 content = (place / ARRAYS).read_bytes()
             except OSError:

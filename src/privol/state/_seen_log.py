@@ -1,4 +1,4 @@
-"""Whose rows a kept run has learnt, by a keyed hash: on the disk with its checkpoints."""
+"""The users of the rows that a kept run has learnt, as keyed hashes, on the disk with its checkpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..readers.base import SEEN
 __all__ = ["KnownUsers", "SeenLog"]
 
 NAME = "seen.log"
-#: Rows that are read at once.
+#: Rows read at once.
 _CHUNK = 1 << 18
 
 SeenArray = NDArray[np.void]
@@ -49,7 +49,7 @@ class SeenLog:
         self._digest = hashlib.blake2b(digest_size=32, key=key)
 
     def begin(self, rows: int, digest: str | None) -> bool:
-        """Cut off what was entered after so many rows; if the others are not those of the digest, all of it."""
+        """Drop entries after this many rows; drop all entries if the rest does not match the digest."""
         if digest is not None and self._path.exists() and rows * SEEN.itemsize <= self._path.stat().st_size:
             self.rows = rows
             for found in self.read():
@@ -72,18 +72,18 @@ class SeenLog:
                 yield found
 
     def add(self, seen: SeenArray) -> None:
-        """Note rows that come next in the stream, but for those that were kept before."""
+        """Note the next rows of the stream, except those that were kept before."""
         known = 0 if self._waiting else min(len(seen), max(0, self.rows - self._first))
         self._first += known
         if known < len(seen):
             self._waiting.append(seen[known:])
 
     def go_on(self, rows: int) -> None:
-        """Say that the stream brings the rows after so many."""
+        """State that the stream continues after this many rows."""
         self._first = rows
 
     def taken(self, rows: int) -> SeenArray:
-        """Take out the entries of noted rows up to this one, but for those that were kept before."""
+        """Remove and return the entries of noted rows up to this one, except those that were kept before."""
         noted = np.concatenate(self._waiting) if self._waiting else np.empty(0, SEEN)
         used = rows - self._first
         if used <= 0:
@@ -93,7 +93,7 @@ class SeenLog:
         return new
 
     def keep(self, new: SeenArray) -> str:
-        """Write entries, and return the digest of all."""
+        """Write entries, and return the digest of all entries."""
         if self._file is None and self.on_disk:
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
             self._file = AppendOnly(self._path)
@@ -106,13 +106,13 @@ class SeenLog:
         return self._digest.copy().hexdigest()
 
     def close(self) -> None:
-        """Let another have the file."""
+        """Release the file for others."""
         if self._file is not None:
             self._file.close()
 
     @staticmethod
     def place(folder: Path, rows: int) -> int | None:
-        """Where in the input that row is; None if it is not known."""
+        """Position of that row in the input; None if it is not known."""
         try:
             found = np.fromfile(folder / NAME, SEEN, 1, offset=(rows - 1) * SEEN.itemsize)
         except OSError:
@@ -133,15 +133,15 @@ class KnownUsers:
 
     def __init__(self, key: bytes, known: Mapping[int, str]) -> None:
         self._left = {rows: digest for rows, digest in sorted(known.items()) if rows}
-        self._rows = self._last = 0  # that came, and of these that were found to be the same
+        self._rows = self._last = 0  # rows that came, and of these the last that had the right user
         self._digest = hashlib.blake2b(digest_size=32, key=key)
 
     def __bool__(self) -> bool:
-        """Whether any are left to be compared."""
+        """Whether rows are left to be compared."""
         return bool(self._left)
 
     def unlike(self, seen: SeenArray) -> tuple[int, int] | None:
-        """Take the next rows; return the first and the last row of those that are not the same users', if any are."""
+        """Take the next rows; return the first and last of them whose users differ from before, or None."""
         stop = self._rows + len(seen)
         for rows in [rows for rows in self._left if rows <= stop]:
             new = rows - self._rows

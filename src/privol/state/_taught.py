@@ -1,4 +1,4 @@
-"""The rows that taught the encoding of a kept run: known again, as those that it has learnt are."""
+"""Recognises the rows that taught the encoding of a kept run, as it recognises those that were learnt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._place import users_key
 
 __all__ = ["KnowsTaught"]
 
-#: Returns rows as blocks, which say whose they are by a hash of this key where their users are counted.
+#: Returns rows as blocks; if users are counted, the blocks have their hashes under this key.
 Taught = Callable[[bytes], Iterable[Any]]
 
 
@@ -35,7 +35,7 @@ class KnowsTaught:
     _inputs: dict[str, Any] | None
 
     def describe(self, inputs: dict[str, Any]) -> None:
-        """Add to ``inputs`` what was not known when this was made: how whoever learns an encoding encodes rows."""
+        """Add to ``inputs`` what was not known when this was made: how an estimator with a learnt encoding encodes."""
         self._inputs = {**(self._inputs or {}), **json.loads(json.dumps(inputs))}
 
     def keep_taught(self, blocks: Taught | None) -> None:
@@ -57,11 +57,11 @@ class KnowsTaught:
 
     @property
     def knows_taught(self) -> bool:
-        """Whether rows that taught were noted here."""
+        """Whether rows that taught were recorded here."""
         return (self._files.folder / TAUGHT).exists()
 
     def forget_taught(self) -> None:
-        """Remove what they are known by, where no run is that could go on."""
+        """Remove the record of the rows that taught, if there is no run that could continue."""
         if self._files.read_plan() is None:
             (self._files.folder / TAUGHT).unlink(missing_ok=True)
             self._files.leave_nothing()
@@ -90,7 +90,7 @@ class KnowsTaught:
                 f"{self.directory}: the first rows of the stream are not those that taught the encoding which is kept "
                 "here: one of these may come again among the others, and would pay for both"
             )
-        if users is not None and found[1] != users:  # older records do not say whose they were
+        if users is not None and found[1] != users:  # older records do not state the users
             raise StateError(
                 f"{self.directory}: the first rows of the stream taught the encoding which is kept here, "
                 "but then they were other users': a user could have more rows than the cap"
@@ -98,7 +98,7 @@ class KnowsTaught:
 
 
 def _digests(key: bytes, taught: Taught) -> tuple[str, str | None]:
-    """Return by what rows are known, and by what their users are; None if the rows do not name them."""
+    """Return the digests that identify rows and their users; None in place of the latter if the rows name no users."""
     found, users = RowDigest(key), hashlib.blake2b(digest_size=32, key=key)
     named = False
     for block in taught(users_key(key)):

@@ -1,4 +1,4 @@
-"""Which states a run goes on from: of a process alone the newest, of ranks of a network the newest that all have."""
+"""Which state a run continues from: a single process from the newest, ranks from the newest that all of them have."""
 
 from __future__ import annotations
 
@@ -42,30 +42,30 @@ class Alone:
         self._since = time.monotonic()
 
     def common(self, rows: list[int]) -> int | None:
-        """Which of the states with so many rows the run goes on from; None: from the newest, or there is none."""
+        """The row count of the state to continue from; None: the newest, or there is none."""
         return max(rows, default=None)
 
     def until(self, rows: int, kept: int) -> int:
-        """Rows at which to see next whether the state is to be kept."""
+        """Row at which to check next whether the state must be kept."""
         return max(kept, rows) + self.every
 
     def due(self, rows: int, kept: int) -> bool:
-        """Whether the state is to be kept."""
+        """Whether the state must be kept now."""
         return rows - kept >= self.every or (rows > kept and time.monotonic() - self._since >= self.seconds)
 
     def meet(self) -> None:
-        """All have kept what was to be kept so far, and the next is to be."""
+        """Wait until all ranks have kept their states; the next may then be kept."""
         self._since = time.monotonic()
 
     def watch(self, folder: Path) -> None:
-        """A run has begun, or goes on."""
+        """Note that a run has begun or continues."""
 
     def leave(self) -> None:
-        """The call ends."""
+        """Note that the call ends."""
 
     @property
     def alone(self) -> bool:
-        """Whether the state can be kept when nobody else does."""
+        """Whether the state can be kept without the other ranks."""
         return True
 
 
@@ -128,11 +128,11 @@ class Together(Alone):
 
 
 class _Sent:
-    """What a rank has sent, by its digest, on the disk before it leaves: it never leaves twice in two forms.
+    """What a rank has sent, by digest, on the disk before it leaves: no message is ever sent in two versions.
 
-    A run that goes on from a checkpoint makes the messages after it once more, by the same noise. Were they others,
-    because rows are, or because another rank has said something else this time, then their difference would be one of
-    gradients without noise.
+    A run that continues from a checkpoint makes the messages after it again, with the same noise. If they differed,
+    because rows differ or because another rank sent something else this time, the difference of two versions would be a
+    difference of gradients without noise.
     """
 
     def __init__(self, path: Path) -> None:
@@ -143,7 +143,7 @@ class _Sent:
         self._file.begin(len(self._known) * _ENTRY.size)
 
     def check(self, round_: int, rows: NDArray[np.float64]) -> None:
-        """Let what the nodes here send in a round go, or refuse it."""
+        """Allow what the nodes here send in a round, or refuse it."""
         digest = hashlib.sha256(rows.tobytes()).digest()
         if round_ > self._last:
             self._file.append(_ENTRY.pack(round_, digest))
@@ -160,20 +160,21 @@ class _Sent:
 
 
 def _read(path: Path) -> dict[int, bytes]:
-    """What was sent, by its round."""
+    """What was sent, by round."""
     content = path.read_bytes() if path.exists() else b""
-    whole = len(content) // _ENTRY.size * _ENTRY.size  # a piece that a crash cut short was of nothing that left
+    # an entry that a crash cut short belongs to a message that never left
+    whole = len(content) // _ENTRY.size * _ENTRY.size
     return dict(_ENTRY.iter_unpack(content[:whole]))
 
 
 def close_as_left(account: Account, folder: Path) -> None:
-    """Close the account of a run that is not running: what it handed out, its journal has; what it sent, the folder."""
+    """Close the account of a run that is not running: the journal has what it handed out, the folder what it sent."""
     entry, rounds = account.entry(), max(_read(folder / SENT), default=0)
     spent = account.reserved_mu_squared if rounds else entry.mu_squared
     account.close_at(entry.rows, max(entry.releases, rounds), spent)
 
 
 def company_of(learner: Any, every: int, seconds: float) -> Alone:
-    """What a learner's run is kept with."""
+    """Return the processes that keep a learner's run together."""
     spread = learner.__dict__.get("_spread")
     return Alone(every, seconds) if spread is None else Together(spread, every)
