@@ -2,9 +2,9 @@
 
     python experiments/arena.py FOLDER [--quick] [--runs 3] [--write]
 
-FOLDER holds UCI's adult.data.gz, covtype.data.gz, diabetic_data.csv.gz and CASP.csv.gz as downloaded. The same as
-``privol arena experiments/arena.toml --folder FOLDER --generators all --rows 30000`` in the current directory, whose
-results it goes on with: what is there is not run again. It needs River. Half an hour.
+FOLDER holds UCI's adult.data.gz, covtype.data.gz, diabetic_data.csv.gz and CASP.csv.gz as downloaded. It does the same
+as ``privol arena experiments/arena.toml --folder FOLDER --generators all --rows 30000`` in the current directory, and
+continues that command's results: runs that are there are not repeated. It needs River, and takes half an hour.
 """
 
 from __future__ import annotations

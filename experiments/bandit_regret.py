@@ -1,10 +1,11 @@
-"""How the regret of descent on noisy values grows with the rows: one value a row, and two.
+"""How the regret of descent on noisy values grows with the horizon: with one value a row, and with two.
 
     python experiments/bandit_regret.py [--quick] [--runs 20]
 
 The adversary pushes in one direction: ``f_t(w) = |1 - <v, w>|`` with the same unit vector v in every row, on the unit
-ball of three dimensions: linear there, and the best point, v, is at the edge, where points have to keep away from. Half
-a nat a report. Every horizon is a run of its own, with the constants for that horizon. Half a minute.
+ball of three dimensions. The losses are linear there, and the best point, v, is on the boundary, which the points must
+keep away from. A report leaks half a nat. Every horizon has its own runs, with the constants for that horizon. Half a
+minute.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from privol import BanditMIOGD
 
 DIM, LEAKAGE = 3, 0.5
 HORIZONS = tuple(round(10 ** (k / 2)) for k in range(5, 13))
-EXPONENTS = {1: 0.75, 2: 0.5}  # of the theorem, by the values of a row
+EXPONENTS = {1: 0.75, 2: 0.5}  # exponents of the theorem, by the number of values a row
 
 
 def learner(values: int, key: int | None = None) -> BanditMIOGD:
@@ -33,10 +34,10 @@ def learner(values: int, key: int | None = None) -> BanditMIOGD:
 
 
 def regret(rows: int, values: int, key: int) -> float:
-    """Return the regret of one run, the mean over the direction of each row's last query.
+    """Return the regret of one run, averaged over the direction of each row's last query.
 
-    The losses are linear, so what the points played add up to is enough: 0 and all released ones but the last, drawn to
-    0 by what the distance takes of the radius.
+    The losses are linear, so the sum of the points suffices. The points are 0 and all released points but the last,
+    shrunk towards 0 by the share of the radius that the distance takes.
     """
     run = learner(values, key)
     v = np.zeros(DIM)
@@ -48,9 +49,9 @@ def regret(rows: int, values: int, key: int) -> float:
 
 
 def slope(rows: FloatArray, regrets: FloatArray) -> tuple[float, float]:
-    """Return the exponent of the best power of the rows, and its standard error, by regression of the logarithms.
+    """Return the exponent of the best power law in the horizon and its standard error, by regression of logarithms.
 
-    ``regrets`` has a row for each horizon, and a column for each run.
+    ``regrets`` has a row for each horizon and a column for each run.
     """
     x = np.repeat(np.log(rows), regrets.shape[1])
     found = linregress(x, np.log(regrets).ravel())

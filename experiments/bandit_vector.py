@@ -1,12 +1,11 @@
-"""What noise on the whole estimate costs, as the paper adds it, beside noise on the one number that is secret.
+"""The cost of noise on the whole estimate, as the paper adds it, compared with noise on the one secret number.
 
     python experiments/bandit_vector.py [--quick] [--runs 10]
 
-Algorithm 2 of Zhang and Venkitasubramaniam as published: the device plays ``w + distance e``, which may leave the set,
-takes ``(d / distance) f e`` for a gradient and adds noise to all d coordinates, with the distance ``T^(-1/4)``:
-``BanditMIOGD(calibration="published")``. The default perturbs one number. Both have the same leak a report, half a
-nat, and the adversary of ``bandit_regret.py`` in three and thirty dimensions. Every horizon is a run of its own. Two
-minutes.
+Algorithm 2 of Zhang and Venkitasubramaniam as published (``BanditMIOGD(calibration="published")``): the device plays
+``w + distance e``, which may leave the set, takes ``(d / distance) f e`` for a gradient and adds noise to all d
+coordinates, with the distance ``T^(-1/4)``. The default perturbs one number. Both leak half a nat a report, against the
+adversary of ``bandit_regret.py`` in three and thirty dimensions. Every horizon has its own runs. Two minutes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Coin betting against gradient descent with the best step in hindsight, and with worse ones, on synthetic rows.
+"""Coin betting compared with gradient descent, with the best step in hindsight and with worse ones, on synthetic rows.
 
     python experiments/betting.py [--quick] [--runs 20]
 
-Absolute-loss regression without noise in the targets: rows uniform on the unit sphere, ``y = <x, w*>``. The risk of a
-model w is ``||w - w*|| E|x_1|``, which is computed, not estimated. Nine minutes on one thread.
+Absolute-loss regression with noiseless targets: rows are uniform on the unit sphere, ``y = <x, w*>``. The risk of a
+model w, ``||w - w*|| E|x_1|``, is computed exactly. Nine minutes on one thread.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ RANDOMIZERS = ("l2laplace", "privunit")
 ROWS = 20_000
 FEWER = {("privunit", 54, 8.0): 5_000}  # 300 trials a report
 
-# The specification's table: dimension, rows, epsilon, norm of w*; then the excess risk of BANCO with the published
-# constants, with the tight ones, of AgnosticBANCO, of gradient descent with eta0 = epsilon / (d sqrt(T)) and with the
-# best of six steps.
+# The specification's table: dimension, rows, epsilon, norm of w*; then the excess risks of BANCO with the published
+# constants and with the tight ones, of AgnosticBANCO, and of gradient descent with eta0 = epsilon / (d sqrt(T)) and
+# with the best of six steps.
 PRINTED = {
     (2, 20_000, 1.0, 1.0): (0.1327, 0.0480, 0.0624, 0.0085, 0.0085),
     (2, 20_000, 1.0, 20.0): (3.4557, 1.1983, 1.5689, 2.7477, 0.1433),
@@ -37,12 +37,12 @@ PRINTED = {
 
 
 def reproduced(runs: int, quick: bool) -> list[list[str]]:
-    """Return the specification's table, measured again: columns as :data:`PRINTED`."""
+    """Return the specification's table, measured again; columns as in :data:`PRINTED`."""
     lines = []
     for (dim, rows, epsilon, norm), printed in PRINTED.items():
         game = Regression(dim, 500 if quick else rows, norm)
         given: dict[str, Any] = {"epsilon": epsilon, "randomizer": "l2laplace"}
-        eta0 = epsilon / dim / math.sqrt(len(game.rows(0)[1]))  # the poster's, for those who tune nothing
+        eta0 = epsilon / dim / math.sqrt(len(game.rows(0)[1]))  # the poster's choice for users who tune nothing
         keys = range(runs)
         swept = sweep(game, [eta0 * f for f in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)], keys, **given)
         measured = [
@@ -64,11 +64,10 @@ def reproduced(runs: int, quick: bool) -> list[list[str]]:
 
 
 def of_setting(randomizer: str, dim: int, epsilon: float, runs: int, n_rows: int) -> dict[str, list[list[float]]]:
-    """Return the excess risk by learner, norm and run, in units of the risk of the model of zeros.
+    """Return the excess risk by learner, norm and run, in units of the zero model's risk.
 
-    Descent on absolute losses is the same at every scale: if w* and the step are multiplied by the same number, so are
-    all models. One sweep, at norm 1, serves for all norms: a step that is best for norm 1 is 100 times the best for
-    norm 0.01.
+    Descent on absolute losses is scale-free: multiplying w* and the step by a number multiplies all models by it. So
+    one sweep, at norm 1, serves for all norms: the best step for norm 1 is 100 times the best for norm 0.01.
     """
     given: dict[str, Any] = {"epsilon": epsilon, "randomizer": randomizer}
     keys = range(runs)

@@ -1,9 +1,9 @@
-"""Coin betting against gradient descent with the best step in hindsight, and with worse ones, on real rows.
+"""Coin betting compared with gradient descent, with the best step in hindsight and with worse ones, on real rows.
 
     python experiments/betting_data.py FOLDER [--quick] [--runs 20]
 
-Of the Covertype rows that come with privol 30,000, and UCI's Adult, if FOLDER holds adult.data.gz and adult.test.gz;
-logistic loss, one pass. Half an hour on one thread, most of it PrivUnit's of epsilon = 8.
+It uses 30,000 of the Covertype rows that come with privol, and UCI's Adult if FOLDER holds adult.data.gz and
+adult.test.gz; logistic loss, one pass. Half an hour on one thread, most of it for PrivUnit at epsilon = 8.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from privol.reproduce.sets import has
 SETTINGS = (("l2laplace", (0.5, 1.0, 4.0, 8.0)), ("privunit", (0.5, 1.0, 4.0, 8.0)))
 ROWS = 30_000
 COVTYPE_BOUND = 3.0
-# What is drawn.
+# What the picture shows.
 COLOURS = {
     "LDPSGD, 0.1 of the best step": "C4",
     "LDPSGD, 1 of the best step": "C1",
@@ -51,7 +51,7 @@ class Logistic:
 
     @property
     def words(self) -> dict[str, Any]:
-        """What all learners are told."""
+        """Arguments of all learners."""
         return {"loss": "logistic", "x_bound": self.x_bound}
 
     def rows(self, key: int) -> tuple[Any, FloatArray]:
@@ -64,7 +64,7 @@ class Logistic:
 
     @cached_property
     def best(self) -> FloatArray:
-        """The best model, but for a regulariser of 1/2 of its squared norm for all rows."""
+        """The best model, up to a regulariser of half its squared norm for all rows together."""
         found = LogisticRegression(max_iter=5_000).fit(self.X, self.y)
         return np.append(found.coef_.ravel(), found.intercept_)
 
@@ -77,13 +77,13 @@ class Logistic:
         return self.risk(model) - self.least
 
     def eta0(self, **given: Any) -> float:
-        """The constant step that is best by the regret bound for a model of norm 1."""
+        """The constant step with the best regret bound for a model of norm 1."""
         plan = LDPSGD(domain=WholeSpace(), step_size=1.0, **self.words, **given).calibrate(self.X.shape[1], len(self.y))
         return 1.0 / float(np.sqrt(len(self.y) * plan.power))
 
 
 def found_in(folder: Path, most: int) -> Iterator[Logistic]:
-    """Yield the sets, their rows scaled to the bound where they exceed it."""
+    """Yield the data sets, with rows scaled to the bound where they exceed it."""
     blocks = list(open_covtype())
     X, y = np.vstack([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
     sets = [("covtype", sparse.csr_matrix(X[:most]), y[:most], COVTYPE_BOUND)]

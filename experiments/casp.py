@@ -1,8 +1,8 @@
-"""Least squares on CASP.csv: PQFTL, DPFTRL, NOGD and PIGD at equal privacy, beside ridge regression.
+"""Least squares on CASP.csv: PQFTL, DPFTRL, NOGD and PIGD at equal privacy, compared with ridge regression.
 
     python experiments/casp.py FOLDER [--quick] [--runs 10]
 
-FOLDER holds UCI's CASP.csv, perhaps compressed. One pass over the same shuffled rows, a tenth held out. A quarter
+FOLDER holds UCI's CASP.csv, possibly compressed. One pass over the same shuffled rows; a tenth is held out. A quarter
 of a minute.
 """
 
@@ -20,7 +20,7 @@ SCHEMA = Path(__file__).parent / "casp.toml"
 
 
 def read(folder: Path, most: int | None = None) -> Rows:
-    """Read the file by its schema, shuffle the rows by a public permutation and hold a tenth out."""
+    """Read the file by its schema, permute the rows publicly and hold a tenth out."""
     files = sorted(folder.glob("CASP.csv*"))
     if not files:
         raise SystemExit(f"{folder} has no CASP.csv: UCI Machine Learning Repository, data set 265")

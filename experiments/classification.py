@@ -2,8 +2,8 @@
 
     python experiments/classification.py FOLDER [--quick] [--runs 10]
 
-FOLDER holds UCI's files as published: covtype.data.gz, adult.data.gz and adult.test.gz, diabetic_data.csv.gz; sets
-whose files are missing are left out. One pass over the same rows in the same order for all. Four minutes.
+FOLDER holds UCI's files as published: covtype.data.gz, adult.data.gz and adult.test.gz, diabetic_data.csv.gz; sets with
+missing files are left out. All learners make one pass over the same rows in the same order. Four minutes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ DELTA = 1e-6
 
 @dataclass
 class Cell:
-    """Figures of the runs of one learner at one budget."""
+    """Results of one learner's runs at one budget."""
 
     proved: float = math.nan
-    accuracy: list[float] = field(default_factory=list)  # of the last model, held out, in per cent
-    progressive: list[float] = field(default_factory=list)  # in per cent
+    accuracy: list[float] = field(default_factory=list)  # of the last model on held-out rows, in percent
+    progressive: list[float] = field(default_factory=list)  # in percent
     log_loss: list[float] = field(default_factory=list)
     regret: list[float] = field(default_factory=list)
 
@@ -53,7 +53,7 @@ def learners(task: Task, rows: Split, epsilon: float) -> dict[str, tuple[type[An
 
 
 def measure(rows: Split, task: Task, kind: type[Any], given: dict[str, Any], best: float, runs: int) -> Cell:
-    """Learn ``runs`` times, with keys of their own."""
+    """Learn ``runs`` times, each time with another key."""
     cell = Cell()
     for key in range(runs):
         learner = kind(loss="logistic", radius=task.radius, x_bound=rows.x_bound, random_state=key, **given)

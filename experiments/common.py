@@ -1,8 +1,8 @@
-"""What the experiments share: their command line, released models row by row, figures with deviations, the page.
+"""What the experiments share: the command line, released models row by row, numbers with deviations, the page.
 
-Every experiment is a script of this folder. It measures on public or synthetic data with noise of fixed keys, so that
-the figures are the same every time. It prints its table; with ``--write`` it puts the table between the two comments
-that name it, in ``docs/experiments.md``, ``docs/local.md``, ``docs/offline.md`` or ``docs/network.md``.
+Every experiment is a script in this folder. It measures on public or synthetic data with noise from fixed keys, so the
+results are the same every time. It prints its table; with ``--write`` it puts the table between the two comments that
+name it, in ``docs/experiments.md``, ``docs/local.md``, ``docs/offline.md`` or ``docs/network.md``.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ def arguments(
     runs: int,
     page: str = "experiments.md",
 ) -> argparse.Namespace:
-    """Parse the command line of an experiment; refuse what lacks its data before anything is measured or written.
+    """Parse the command line of an experiment; missing data are refused before anything is measured or written.
 
     Parameters
     ----------
     description : str or None
         The script's docstring.
     folder : str, optional
-        What the folder of data holds, for experiments that read one and look for its files themselves.
+        What the data folder holds, for experiments that look for its files themselves.
     files : sequence of str
-        Names of the files that the folder holds, perhaps compressed. Sets whose files are missing are left out of what
-        is shown; a page is written from all of them or not at all, but by a sample.
+        Names of the files in the folder, possibly compressed. Sets with missing files are left out of the output; a
+        page is written only from all of them, except by a sample.
     embedded : bool, default=False
-        Whether there are rows to show without any file.
+        Whether some rows are available without any file.
     runs : int
-        Repetitions by default.
+        Default number of repetitions.
     page : str, default="experiments.md"
-        Of the documentation, where the experiment has its place.
+        The page of the documentation with the experiment's results.
     """
     parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
     if files or folder is not None:
@@ -81,17 +81,17 @@ def arguments(
         given.runs = 2 if given.quick else runs
     if given.write:
         given.page = DOCS / page
-    warnings.simplefilter("ignore", PrivacyWarning)  # fixed keys: said on the page
+    warnings.simplefilter("ignore", PrivacyWarning)  # fixed keys: the page says so
     return given
 
 
 def say(*words: object) -> None:
-    """Tell whoever waits how far it has come."""
+    """Show the progress."""
     print(f"[{time.process_time():7.1f} s]", *words, file=sys.stderr, flush=True)
 
 
 def write(name: str, lines: Sequence[str], page: Path | None) -> None:
-    """Put an experiment's text into its place on the page; no page: show it."""
+    """Put an experiment's text into its place on the page; without a page, print it."""
     if page is None:
         print("\n".join(lines))
         return
@@ -109,12 +109,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def picture(figure: Figure, name: str, page: Path | None) -> None:
-    """Save a figure in ``img`` beside the page; no page: draw it and throw it away."""
+    """Save a figure in ``img`` beside the page; without a page, draw it and discard it."""
     kind = name.rpartition(".")[2]
     words: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {"dpi": 110}
     target: io.BytesIO | Path = io.BytesIO()
     if page is not None:
         target = page.parent / "img" / name
         target.parent.mkdir(exist_ok=True)
-    with matplotlib.rc_context({"svg.hashsalt": name}):  # the same figures, the same file
+    with matplotlib.rc_context({"svg.hashsalt": name}):  # the same results give the same file
         figure.savefig(target, format=kind, **words)

@@ -1,10 +1,10 @@
-"""How the regret of PIGD grows with the rows where losses have no strong convexity of their own: section 4.1.
+"""How the regret of PIGD grows with the horizon if losses have no strong convexity of their own: section 4.1.
 
     python experiments/decaying_regulariser.py [--quick] [--runs 5]
 
-Jain, Kothari and Thakurta (2012) state ``T^(3/4)`` for a regulariser that decays as one over the root of the row's
+Jain, Kothari and Thakurta (2012) state ``T^(3/4)`` for a regulariser that decays as one over the root of the row
 number. Every model is released. The adversary pushes in one direction: ``f_t(w) = |1 - <v, w>|`` with the same unit
-vector v in every row, on the unit ball of three dimensions. Every horizon is a run of its own, with ``l2`` constant, or
+vector v in every row, on the unit ball of three dimensions. Every horizon has its own runs, with ``l2`` constant or
 growing as ``T^(1/4)``. A minute.
 """
 
@@ -18,13 +18,14 @@ from privol import PIGD
 
 DIM = 3
 HORIZONS = (4_000, 16_000, 64_000, 256_000)
-#: epsilon, l2 at the shortest horizon: noise that the ball holds back in the shortest runs, and noise that it does not.
+#: epsilon, and l2 at the shortest horizon: the ball limits the noise in the shortest runs in one setting, not in the
+#: other.
 SETTINGS = ((1.0, 20.0), (10.0, 5.0))
 GROWTH = {"constant": 0.0, "as T^(1/4)": 0.25}
 
 
 def regret(rows: int, epsilon: float, l2: float, key: int) -> float:
-    """Return the regret of one run: the best point, v, loses nothing."""
+    """Return the regret of one run; the best point, v, has loss 0."""
     v = np.zeros(DIM)
     v[0] = 1.0
     learner = PIGD(

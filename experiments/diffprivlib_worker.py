@@ -1,9 +1,10 @@
-"""diffprivlib's logistic regression, run by another interpreter: its last version needs an old scikit-learn.
+"""diffprivlib's logistic regression, run by another interpreter, because its last version needs an old scikit-learn.
 
     PYTHON experiments/diffprivlib_worker.py ROWS.npz < settings.json > figures.json
 
-PYTHON is that of an environment with ``diffprivlib==0.6.6 'scikit-learn<1.6' 'numpy<2.3'``; nothing of privol is
-imported. For each of the settings [epsilon, C, key]: accuracy held out, seconds of the fit, and its iterations.
+PYTHON belongs to an environment with ``diffprivlib==0.6.6 'scikit-learn<1.6' 'numpy<2.3'``; nothing of privol is
+imported. For each setting [epsilon, C, key] it returns the held-out accuracy, the seconds of the fit, and its
+iterations.
 """
 
 from __future__ import annotations

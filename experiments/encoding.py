@@ -1,14 +1,14 @@
-"""Tables that nobody describes: what a learnt encoding and untuned settings keep of learning without privacy.
+"""Undescribed tables: how much of non-private accuracy a learnt encoding with untuned settings keeps.
 
     python experiments/encoding.py FOLDER [--quick] [--runs 10] [--write]
 
 FOLDER holds UCI's adult.data, covtype.data, diabetic_data.csv and CASP.csv, and rcv1_subsets.binary (documents of RCV1
-in libsvm text), perhaps compressed, as downloaded; the rows that come with privol are measured too. A file, its target
-and epsilon are all that privol is told. "Nothing learnt": cells as they are, and the learner's own defaults.
-Progressive figures over the second half of the stream: area under the ROC curve (of several classes the mean of each
-against the rest) or R2; 0.5 or 0 where a run ends because too little of its rows can be seen through the noise. The
-reference is scikit-learn's SGD on the same stream without privacy, on standardised numbers and one-hot texts; its
-scales, levels and step size are chosen in hindsight by the figure that is shown. Three quarters of an hour.
+in libsvm text), possibly compressed, as downloaded; the rows that come with privol are measured too. privol is given
+only a file, its target and epsilon. "Nothing learnt" means cells as they are and the learner's own defaults. Figures
+are progressive, over the second half of the stream: area under the ROC curve (for several classes, the mean over each
+against the rest) or R2; 0.5 or 0 if a run ends because too little of its rows exceeds the noise. The reference is
+scikit-learn's SGD on the same stream without privacy, on standardised numbers and one-hot texts; its scales, levels and
+step size are chosen in hindsight by the figure shown. Three quarters of an hour.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EPSILONS = (0.1, 1.0, 4.0)
 DOCUMENTS, WORDS = "rcv1_subsets.binary", 47_236
 HEAD_SPARSE = ("rows", "epsilon", "all features", "frequent features")
 HEAD = ("table", "without privacy", "epsilon", "nothing learnt", "first rows teach", "kept", "all rows teach", "kept")
-SHARE = 0.25  # of the budget, where all rows teach
+SHARE = 0.25  # of the budget, if all rows teach
 BLOCK, DELTA = 500, 1e-6
 LABELS = {"Adult": ("<=50K", ">50K"), "Diabetes": ("NO", "<30", ">30")}
 COVTYPE = "the rows that come with privol"
@@ -51,7 +51,7 @@ ADULT = (
 
 @dataclass(frozen=True)
 class Table:
-    """A file as downloaded: its name, its target, and names of its columns where it has no header."""
+    """A file as downloaded: its name, its target, and column names if it has no header."""
 
     name: str
     file: str
@@ -59,7 +59,7 @@ class Table:
     columns: tuple[str, ...] | None = None
 
     def path(self, folder: Path) -> Path | None:
-        """Return the file, compressed or not."""
+        """Return the file, compressed or not; None if it is missing."""
         if self.file == COVTYPE:
             return covtype_path()
         found = sorted(folder.glob(f"{self.file}*"))
@@ -76,7 +76,7 @@ TABLES = (
 
 
 def figure(y: FloatArray, scores: FloatArray, classes: int) -> float:
-    """Return the figure over the second half: R2 where there are no classes."""
+    """Return the figure over the second half: R2 if there are no classes."""
     half = len(y) // 2
     y, scores = y[half:], scores[half:]
     known = ~np.isnan(y)
@@ -89,7 +89,7 @@ def figure(y: FloatArray, scores: FloatArray, classes: int) -> float:
 
 
 def private(path: Path, table: Table, epsilon: float, key: int, least: float, *, reuse: bool = False) -> float:
-    """Return the figure of a run that is told the file, the target and epsilon."""
+    """Return the figure of a run that is given only the file, the target and epsilon."""
     ledger, budget = Ledger(), epsilon
     if reuse:
         split = split_budget(epsilon, DELTA, SHARE)
@@ -111,7 +111,7 @@ def private(path: Path, table: Table, epsilon: float, key: int, least: float, *,
 
 
 def plain(path: Path, table: Table, epsilon: float, key: int) -> float | None:
-    """Return the figure of a run on the cells as they are; None: it is refused, for there is text among them."""
+    """Return the figure of a run on the cells as they are; None if it is refused because cells are text."""
     real = table.name == "CASP"
     labels: dict[str, Any] = {} if real else {"classes": LABELS.get(table.name, tuple(range(1, 8)))}
     try:
@@ -126,7 +126,7 @@ def plain(path: Path, table: Table, epsilon: float, key: int) -> float | None:
 
 
 def watched(stream: Any, learner: Any, classes: int) -> float:
-    """Let a learner learn a stream, and return the figure of its predictions of blocks before it learnt them."""
+    """Let a learner learn a stream; return the figure of its predictions of each block before learning it."""
     scores: list[FloatArray] = []
     targets: list[FloatArray] = []
     empty = (classes,) if classes > 2 else ()
@@ -138,7 +138,7 @@ def watched(stream: Any, learner: Any, classes: int) -> float:
         return np.zeros((block.X.shape[0], *empty))
 
     class Watched:
-        """The stream; each block is predicted by the model before it."""
+        """The stream; the model before a block predicts it."""
 
         n_rows, classes, beside, first_row = stream.count_rows(), stream.classes, stream.beside, stream.first_row
         conditions = stream.conditions
@@ -154,15 +154,15 @@ def watched(stream: Any, learner: Any, classes: int) -> float:
 
 
 def documents(path: Path) -> tuple[Any, FloatArray]:
-    """Return the rows of documents and their labels, 0 and 1."""
+    """Return the rows of the documents, with labels 0 and 1."""
     blocks = list(open_stream(path, format="libsvm", n_features=WORDS, classes=(-1, 1)))
     return sp.vstack([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
 
 
 def sparse(X: Any, y: FloatArray, epsilon: float, key: int, *, frequent: bool, sketch: int = 0) -> float:
-    """Return the AUC over the second half of sparse rows in a random order: of all features or of the frequent ones.
+    """Return the AUC over the second half of randomly ordered sparse rows, on all features or on the frequent ones.
 
-    With a sketch what is not frequent shares so many features, or all of them do.
+    With a sketch, the infrequent features, or all of them, share ``sketch`` places.
     """
     order = np.random.default_rng(key).permutation(len(y))
     X, y, ledger = X[order], y[order], Ledger()
@@ -190,7 +190,7 @@ def sparse(X: Any, y: FloatArray, epsilon: float, key: int, *, frequent: bool, s
 
 
 def reference(path: Path, table: Table) -> float:
-    """Return the figure of SGD without privacy, its scales, levels and step size chosen in hindsight."""
+    """Return the figure of SGD without privacy, with scales, levels and step size chosen in hindsight."""
     words: dict[str, Any] = {"header": None, "names": table.columns} if table.columns else {}
     if isinstance(table.target, int):
         words = {"header": None}
@@ -213,7 +213,7 @@ def reference(path: Path, table: Table) -> float:
     y = numbers.to_numpy(float) if real else pandas.factorize(target, sort=True)[0].astype(float)
     classes = 0 if real else int(y.max()) + 1
     if real:
-        X = X.toarray()  # of sparse rows scikit-learn learns the intercept a hundred times more slowly
+        X = X.toarray()  # on sparse rows, scikit-learn learns the intercept a hundred times more slowly
     kind: Any = SGDRegressor if real else SGDClassifier
     best = -np.inf
     for eta in (0.0003, 0.001, 0.003, 0.01, 0.03):
@@ -231,7 +231,7 @@ def reference(path: Path, table: Table) -> float:
 
 
 def main() -> None:
-    """Measure, print and perhaps write the table."""
+    """Measure, print and, if asked, write the table."""
     given = arguments(__doc__, folder="the four tables", runs=10, page="encoding.md")
     absent = [table.file for table in TABLES if table.path(given.folder) is None]
     absent += [] if any(given.folder.glob(f"{DOCUMENTS}*")) else [DOCUMENTS]
@@ -259,7 +259,7 @@ def main() -> None:
 
 
 def of_documents(path: Path, epsilon: float, runs: int) -> list[str]:
-    """Return the row of a table: of all features, and of the frequent ones."""
+    """Return a table row: with all features, and with the frequent ones."""
     X, y = documents(path)
     found = [
         shown([sparse(X, y, epsilon, key, frequent=frequent) for key in range(runs)]) for frequent in (False, True)

@@ -1,12 +1,12 @@
-"""What a model says of itself: how wide its bands are beside runs with other noise, and how far off probabilities are.
+"""A model's statements about itself: its bands compared with runs with other noise, and errors of its probabilities.
 
     python experiments/explain.py FOLDER [--quick] [--runs 12] [--write]
 
-FOLDER holds UCI's adult.data and diabetic_data.csv, perhaps compressed, as downloaded. Bands: in every run the same
-rows with the same encoding (learnt at epsilon 1) are learnt with other noise. Probabilities: in each of a quarter as
-many runs a quarter of the rows, 20,000 at most, is held back, and the others are learnt in a random order. "Sigmoid" is
-what the learner by itself says, "now" what ``PrivateClassifier.predict_proba`` makes of it, "best" the best multiple of
-its log-odds in hindsight. A few minutes.
+FOLDER holds UCI's adult.data and diabetic_data.csv, possibly compressed, as downloaded. Bands: every run learns the
+same rows with the same encoding (learnt at epsilon 1) but other noise. Probabilities: each of a quarter as many runs
+holds back a quarter of the rows, at most 20,000, and learns the others in random order. "Sigmoid" is the learner's own
+probability, "now" that of ``PrivateClassifier.predict_proba``, "best" the best multiple of its log-odds in hindsight. A
+few minutes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from privol.explaining import noise_of
 
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 BINS, HELD, MOST_HELD = 15, 0.25, 20_000
-DEVIATIONS = 1.96  # of a band of 95 %
+DEVIATIONS = 1.96  # half the width of a 95 % band
 BANDS = (
     "rows",
     "epsilon",
@@ -44,7 +44,7 @@ Rows = tuple[str, pandas.DataFrame, NDArray[Any]]
 
 
 def tables(folder: Path) -> Iterator[Rows]:
-    """Return name, features and labels of each set of rows that there is."""
+    """Yield name, features and labels of each data set that exists."""
     rows = pandas.read_csv(covtype_path())
     y = rows.pop("Cover_Type").to_numpy()
     yield "rows that come with privol", rows, np.where(y == 2, "two", "another")
@@ -62,7 +62,7 @@ def tables(folder: Path) -> Iterator[Rows]:
 
 
 def bands(rows: Rows, epsilons: Sequence[float], runs: int) -> Iterator[list[str]]:
-    """Return, for each epsilon, how the deviation that is stated compares with that between runs."""
+    """Yield, for each epsilon, how the stated deviation compares with that between runs."""
     name, X, y = rows
     model = PrivateClassifier(epsilon=1.0, random_state=5, reuse_rows=False).fit(X, y)
     encoded, learner = model.encoder_.transform(X), model.learner_
@@ -78,7 +78,7 @@ def bands(rows: Rows, epsilons: Sequence[float], runs: int) -> Iterator[list[str
 
 
 def calibration_error(P: FloatArray, y: NDArray[np.intp]) -> float:
-    """Return the mean distance of probability and share in bins of equal numbers; of several classes the likeliest."""
+    """Return the mean gap between probability and share in equal bins; for several classes, of the likeliest class."""
     stated = P[:, 1] if P.shape[1] == 2 else P.max(axis=1)
     true = y == 1 if P.shape[1] == 2 else P.argmax(axis=1) == y
     parts = np.array_split(np.argsort(stated, kind="stable"), BINS)
@@ -91,7 +91,7 @@ def log_loss(P: FloatArray, y: NDArray[np.intp]) -> float:
 
 
 def best_slope(P: FloatArray, y: NDArray[np.intp]) -> tuple[float, float]:
-    """Return which multiple of the log-odds has the least log-loss, and that."""
+    """Return the multiple of the log-odds with the least log-loss, and that loss."""
     scores = np.log(np.clip(P, 1e-300, 1.0))
 
     def loss(slope: float) -> float:
@@ -121,7 +121,7 @@ def how_far_off(rows: Rows, epsilon: float, key: int) -> list[float]:
 
 
 def probabilities(rows: Rows, epsilons: Sequence[float], runs: int) -> Iterator[list[str]]:
-    """Return, for each epsilon, how far off probabilities are."""
+    """Yield, for each epsilon, the errors of the probabilities."""
     for epsilon in epsilons:
         found = np.mean([how_far_off(rows, epsilon, key) for key in range(runs)], axis=0)
         cells = [f"{found[0]:.3f}, {found[1]:.3f}", f"{found[2]:.4f}, {found[3]:.4f}, {found[4]:.4f}"]
@@ -130,7 +130,7 @@ def probabilities(rows: Rows, epsilons: Sequence[float], runs: int) -> Iterator[
 
 
 def main() -> None:
-    """Measure, print and perhaps write both tables."""
+    """Measure, print and, if asked, write both tables."""
     given = arguments(__doc__, files=("adult.data", "diabetic_data.csv"), embedded=True, runs=12, page="explain.md")
     wide: list[list[str]] = []
     off: list[list[str]] = []

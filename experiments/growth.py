@@ -1,9 +1,9 @@
-"""How PQFTL's regret grows with the rows: like a power of their logarithm, not like their square root.
+"""How PQFTL's regret grows with the horizon: like a power of its logarithm, not like its square root.
 
     python experiments/growth.py [--quick] [--runs 3]
 
-Rows on the unit sphere in ten dimensions, a linear target, l2 = 1; 10^3 to 10^6 rows, every horizon a run of its own.
-Two curves are fitted to the regret: ``a + b ln(T)^1.5`` and ``a + b sqrt(T)``. Three minutes.
+Rows on the unit sphere in ten dimensions, a linear target, l2 = 1; 10^3 to 10^6 rows, with a separate run for every
+horizon. Two curves are fitted to the regret: ``a + b ln(T)^1.5`` and ``a + b sqrt(T)``. Three minutes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LEARNERS: dict[str, tuple[type[Any], dict[str, Any]]] = {
 
 
 def synthetic(rows: int) -> Ridge:
-    """Return directions, and targets that are linear but for noise of standard deviation 0.01."""
+    """Return directions and linear targets with noise of standard deviation 0.01."""
     drawn = Ridge.synthetic(rows, seed=2, dim=DIM)
     lengths = np.linalg.norm(drawn.X, axis=1)
     return Ridge(drawn.X / lengths[:, None], drawn.y / lengths, drawn.l2)
@@ -56,11 +56,11 @@ class Growth:
 
     @classmethod
     def of(cls, horizons: Sequence[int], regrets: Sequence[float]) -> Growth:
-        """From sequences."""
+        """Build it from sequences."""
         return cls(np.array(horizons, dtype=np.float64), np.array(regrets))
 
     def residual(self, shape: FloatArray) -> float:
-        """Return the root mean square of the relative errors of the best ``a + b shape``."""
+        """Return the root mean square of the relative errors of the best fit ``a + b shape``."""
         design = np.column_stack([np.ones_like(shape), shape]) / self.regrets[:, None]
         ones = np.ones_like(shape)
         return float(np.sqrt(np.mean((design @ np.linalg.lstsq(design, ones, rcond=None)[0] - ones) ** 2)))
@@ -77,18 +77,18 @@ class Growth:
 
     @property
     def power(self) -> float:
-        """The p of the best ``c T^p``."""
+        """The exponent p of the best fit ``c T^p``."""
         return float(np.polyfit(np.log(self.horizons), np.log(self.regrets), 1)[0])
 
     @property
     def last_power(self) -> float:
-        """The same between the last horizon and the one a decade before."""
+        """The exponent between the last horizon and the one a decade before."""
         first = int(np.argmin(np.abs(self.horizons - self.horizons[-1] / 10)))
         return float(np.log(self.regrets[-1] / self.regrets[first]) / np.log(self.horizons[-1] / self.horizons[first]))
 
     @property
     def logarithms(self) -> float:
-        """The q of the best ``c ln(T)^q``."""
+        """The exponent q of the best fit ``c ln(T)^q``."""
         return float(np.polyfit(np.log(np.log(self.horizons)), np.log(self.regrets), 1)[0])
 
 

@@ -1,12 +1,12 @@
-"""One model at the end: the estimators of tables by default and with releases="last", beside objective perturbation.
+"""One model at the end: the estimators with defaults and with releases="last", and objective perturbation.
 
     python experiments/last_model.py FOLDER [--quick] [--runs 5] [--write]
 
-FOLDER holds UCI's adult.data, covtype.data, diabetic_data.csv and CASP.csv, perhaps compressed, as downloaded. In each
-run another quarter of a table's rows is held back; the others are learnt in a random order. Shown is the accuracy (for
-CASP R2) on the rows held back, in per cent: of a constant, of the last model of ``PrivateClassifier()``, of
-``PrivateClassifier(releases="last")``, and of Gaussian objective perturbation on the encoding of that, with what the
-encoding leaves of epsilon and delta. Of Covertype 120,000 rows are drawn. Some minutes.
+FOLDER holds UCI's adult.data, covtype.data, diabetic_data.csv and CASP.csv, possibly compressed, as downloaded. Each
+run holds back another quarter of a table's rows and learns the others in random order. The table shows the accuracy (R2
+for CASP) on the held-out rows, in percent: of a constant, of the last model of ``PrivateClassifier()``, of
+``PrivateClassifier(releases="last")``, and of Gaussian objective perturbation on the latter's encoding with the epsilon
+and delta that the encoding leaves. For Covertype 120,000 rows are drawn. Some minutes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HEAD = ("table", "epsilon", "a constant", "default, its last model", 'releases="
 
 
 def read(path: Path, table: Table) -> pandas.DataFrame:
-    """Return the cells of a table as texts, but for a real target."""
+    """Return the cells of a table as text, except for a real target."""
     words: dict[str, Any] = {"header": None, "names": table.columns} if table.columns else {}
     if isinstance(table.target, int):
         words = {"header": None}
@@ -43,7 +43,7 @@ def read(path: Path, table: Table) -> pandas.DataFrame:
 
 
 def encoded(rows: pandas.DataFrame, target: str, model: Any) -> tuple[Any, FloatArray]:
-    """Return all rows as an estimator's schema encodes them, and indices of their labels, or scaled targets."""
+    """Return all rows as an estimator's schema encodes them, with label indices or scaled targets."""
     blocks, targets = [], []
     for block in open_stream(rows.rename(columns={target: model.schema_.target.column}), schema=model.schema_):
         blocks.append(block.X.copy())
@@ -53,10 +53,10 @@ def encoded(rows: pandas.DataFrame, target: str, model: Any) -> tuple[Any, Float
 
 
 def by_objective(model: Any, rest: pandas.DataFrame, held: pandas.DataFrame, target: str, epsilon: float) -> Any:
-    """Return what objective perturbation predicts of the rows held back, from the rows that an estimator has learnt."""
+    """Return objective perturbation's predictions of held-out rows, from the rows an estimator has learnt."""
     encoder, schema, delta = model.encoder_, model.schema_, DELTA
     X, y = encoded(rest, target, model)
-    if encoder.reused_:  # proved at one delta alone, so that epsilons and deltas add up
+    if encoder.reused_:  # its guarantee is proved at only one delta, so epsilons and deltas add up
         delta = DELTA / 2
         epsilon -= gdp_epsilon(encoder.guarantee_.mu, delta)
     else:
@@ -76,7 +76,7 @@ def by_objective(model: Any, rest: pandas.DataFrame, held: pandas.DataFrame, tar
 
 
 def figures(rows: pandas.DataFrame, target: str, epsilon: float, key: int, *, real: bool) -> list[float]:
-    """Return the figure of a constant and of each model, in per cent."""
+    """Return the figures of a constant and of each model, in percent."""
     order = np.random.default_rng(key).permutation(len(rows))
     cut = int(len(order) * HELD)
     held, rest = rows.iloc[order[:cut]], rows.iloc[order[cut:]]
@@ -93,7 +93,7 @@ def figures(rows: pandas.DataFrame, target: str, epsilon: float, key: int, *, re
         model = kind(epsilon=epsilon, delta=DELTA, releases=releases, random_state=key)
         try:
             model.fit(rest.drop(columns=target), targets)
-        except StreamError as error:  # too little is seen: whoever predicts takes the constant
+        except StreamError as error:  # too little exceeds the noise: the prediction is a constant
             say(error)
             return found[:1] * 4
         found.append(score(model.predict(held.drop(columns=target))))
@@ -103,7 +103,7 @@ def figures(rows: pandas.DataFrame, target: str, epsilon: float, key: int, *, re
 
 
 def main() -> None:
-    """Measure, print and perhaps write the table."""
+    """Measure, print and, if asked, write the table."""
     given = arguments(__doc__, folder="the four tables", runs=5, page="offline.md")
     absent = [table.file for table in TABLES[:4] if table.path(given.folder) is None]
     if absent and (given.write or len(absent) == 4):

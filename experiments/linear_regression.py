@@ -1,9 +1,9 @@
-"""Online linear regression on synthetic rows: average regret of follow-the-leader, and of PQFTL with each design.
+"""Online linear regression on synthetic rows: average regret of follow-the-leader and of PQFTL with each design.
 
     python experiments/linear_regression.py [--quick] [--runs 4]
 
 The synthetic experiment of Jain, Kothari and Thakurta (2012, Fig. 2a): d = 10, T = 100,000, l2 = 1, noise 0.01, a model
-after every row. Then the figures of the specification for post-processing (``noise_shift``), run again. Six minutes.
+after every row. Then the specification's measurements of post-processing (``noise_shift``), repeated. Six minutes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from privol.reproduce.jain2012 import EPSILONS, ROWS, SCALINGS, Scaling, release
 
 DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "independent")
 
-# The specification's figures for post-processing by epsilon and shift: 20,000 rows scaled to norm 1, l2 = 0.001, BLT.
+# The specification's results for post-processing by epsilon and shift: 20,000 rows scaled to norm 1, l2 = 0.001, BLT.
 SHIFTS = {
     (1.0, 0.0): 0.678, (1.0, 1.0): 0.0124, (1.0, 2.0): 0.0056, (1.0, 4.0): 0.0074,
     (10.0, 0.0): 0.074, (10.0, 1.0): 0.0024, (10.0, 2.0): 0.0010, (10.0, 4.0): 0.0017,
@@ -27,7 +27,7 @@ SHIFTS = {
 
 
 def by_design(scaling: Scaling, rows: Ridge, runs: int, axis: Any) -> list[str]:
-    """Measure every design at every budget; draw those of the source and the default."""
+    """Measure every design at every budget; draw the source's and the default."""
     points = np.unique(np.geomspace(100, len(rows.y), 60).astype(np.int64))
     exact = scaling.models(rows, math.inf, 0)
     axis.loglog(points, rows.regrets(exact, points), color="black", label="without noise")
@@ -55,7 +55,7 @@ def by_design(scaling: Scaling, rows: Ridge, runs: int, axis: Any) -> list[str]:
 
 
 def by_shift(rows: int, runs: int) -> list[str]:
-    """Measure the post-processing where the specification did: the same rows, scaled by the largest of them."""
+    """Measure post-processing as in the specification: the same rows, scaled by the longest of them."""
     drawn = Ridge.synthetic(rows, seed=3)
     size = max(float(np.max(np.linalg.norm(drawn.X, axis=1))), float(np.max(np.abs(drawn.y))))
     game = Ridge(drawn.X / size, drawn.y / size, 0.001)

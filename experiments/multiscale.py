@@ -1,10 +1,10 @@
-"""Experts of many radii against gradient descent with the best step in hindsight, with the same reports.
+"""Experts of many radii compared with gradient descent with the best step in hindsight, on the same reports.
 
     python experiments/multiscale.py FOLDER [--quick] [--runs 20]
 
-The settings of the specification's tables on synthetic rows, with best models of more norms, and real rows as in
-``betting_data.py``, for which FOLDER holds adult.data.gz and adult.test.gz. Excess risks in units of the best constant
-step's, whose average is of all points. Half an hour on one thread, most of it PrivUnit's of epsilon = 8.
+Synthetic rows with the settings of the specification's tables and more norms of the best model, and real rows as in
+``betting_data.py``, for which FOLDER holds adult.data.gz and adult.test.gz. Excess risks are in units of that of the
+best constant step, averaged over all points. Half an hour on one thread, most of it for PrivUnit at epsilon = 8.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def of_rows(game: Logistic, randomizer: str, epsilon: float, runs: int) -> dict[
 
 
 class Ratios:
-    """The figure: a panel of synthetic rows by the norm of their best model, one of real rows by epsilon."""
+    """The picture: a panel of synthetic rows by the norm of their best model, and one of real rows by epsilon."""
 
     def __init__(self) -> None:
         self.figure = Figure(figsize=(11.0, 6.4), layout="constrained")
@@ -97,7 +97,7 @@ class Ratios:
         self.figure.supylabel("excess risk, that of the best constant step is 1", fontsize=10)
 
     def add(self, panel: int, colour: int, label: str, x: Sequence[float], means: dict[str, list[float]]) -> None:
-        """Draw a setting: the mean ratios of each learner at the places x."""
+        """Draw a setting: the mean ratios of each learner at the positions x."""
         for name, style in DRAWN.items():
             words = {"label": label} if style == "-" else {}
             self.panels[panel].plot(x, means[name], style, marker=".", color=f"C{colour}", **words)

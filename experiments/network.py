@@ -1,10 +1,10 @@
-"""Regret of nodes that learn together: by privacy, noise, batch, topology and data set; how far nodes are apart.
+"""Regret of nodes that learn together: by privacy, noise, batch size, topology and data set; distance of the nodes.
 
     python experiments/network.py FOLDER [--quick] [--runs 20]
 
-FOLDER holds diabetic_data.csv.gz, covtype.data.gz, adult.data.gz and adult.test.gz as UCI has published them; sets
-whose files are missing are left out. The settings of figures 3, 4 and 6 (b, c) of Li et al. 2018, as far as they say
-them. Ten minutes.
+FOLDER holds diabetic_data.csv.gz, covtype.data.gz, adult.data.gz and adult.test.gz as UCI has published them; sets with
+missing files are left out. The settings are those of figures 3, 4 and 6 (b, c) of Li et al. 2018, as far as the paper
+states them. Ten minutes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NOISES: dict[str, dict[str, Any]] = {
 
 
 def by_steps(adult: Rows, runs: int) -> list[str]:
-    """Tabulate step rules: what the others take was chosen here."""
+    """Tabulate step rules; the other tables use the rule chosen here."""
     lines = []
     for name, words in STEPS.items():
         cells = [adult.regrets(runs, epsilon=epsilon, **words) for epsilon in SHORT]
@@ -63,7 +63,7 @@ def by_privacy(rows: Rows, runs: int, axes: list[Any]) -> list[str]:
     """Figures 3 (a) and (b)."""
     lines = []
     for name, words in NOISES.items():
-        few = [epsilon for epsilon in EPSILONS if epsilon <= 1.0 or name != "privunit"]  # rejections
+        few = [epsilon for epsilon in EPSILONS if epsilon <= 1.0 or name != "privunit"]  # its rejections are slow
         cells = [shown(rows.regrets(runs, epsilon=epsilon, **words)) for epsilon in few]
         cells += ["too slow"] * (len(EPSILONS) - len(few))
         plain = rows.regrets(1, epsilon=math.inf, **words)
@@ -109,7 +109,7 @@ def by_topology(rows: Rows, runs: int, regret: Any, distance: Any) -> list[str]:
             found = [along(learner_of(key, **words), rows) for key in range(runs)]
             own = [float(run.own[-1]) - rows.least for run in found]
             first = [float(run.first[-1]) - rows.least for run in found]
-            apart = [round(float(run.distance[-1]), 9) for run in found]  # a complete graph's is rounding
+            apart = [round(float(run.distance[-1]), 9) for run in found]  # in a complete graph this is rounding
             peak = [round(float(run.distance.max()), 9) for run in found]
             speed = graphs.contraction(learner_of(0, **words).mixing(), 1)
             lines.append([noise, name, f"{speed:.4f}", *map(shown, (own, first, peak, apart))])
@@ -131,7 +131,7 @@ def draw(regret: Any, distance: Any, name: str, colour: str, found: list[Along],
         return np.asarray(np.mean(curves, axis=0))
 
     regret.plot(found[0].rows, mean([run.first for run in found]) - least, color=colour, label=name)
-    if max(run.distance.max() for run in found) > 1e-6:  # not of a complete graph
+    if max(run.distance.max() for run in found) > 1e-6:  # not in a complete graph
         distance.plot(found[0].rows, mean([run.distance for run in found]), color=colour, label=name)
 
 
@@ -157,7 +157,7 @@ def by_set(sets: list[Rows], runs: int, axis: Any) -> list[str]:
 def main() -> None:
     given = arguments(__doc__, files=FILES, runs=20, page="network.md")
     sets = list(found_in(given.folder, 640 if given.quick else None))
-    first, lines = sets[0], []  # the source's main one, if it is there
+    first, lines = sets[0], []  # the source's main data set, if it exists
     figure = Figure(figsize=(12.5, 8.2), layout="constrained")
     panels = figure.subplots(2, 3).ravel()
     for rows in sets:

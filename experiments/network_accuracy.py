@@ -1,10 +1,10 @@
-"""Accuracy on rows held out of nodes that learn together: by nodes, epsilon and batch; of sparse models; of averages.
+"""Held-out accuracy of nodes that learn together: by nodes, epsilon and batch size; sparse models; averages.
 
     python experiments/network_accuracy.py FOLDER [--quick] [--runs 20]
 
 FOLDER holds rcv1_subsets.binary.bz2 (svmlight text, in place of LIBSVM's rcv1_train.binary), covtype.data.gz,
-adult.data.gz and adult.test.gz; sets whose files are missing are left out. The settings of table 3 and figures 5 and
-6 (a) of Li et al. 2018, as far as they say them. A quarter of an hour.
+adult.data.gz and adult.test.gz; sets with missing files are left out. The settings are those of table 3 and figures 5
+and 6 (a) of Li et al. 2018, as far as the paper states them. A quarter of an hour.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def name_of(epsilon: float) -> str:
 
 
 def limit(rows: Rows, epsilon: float) -> float:
-    """Return the accuracy, in per cent, that Algorithm 1's noise lets any data have, by a normal approximation.
+    """Return the accuracy, in percent, that Algorithm 1's noise allows for any data, by a normal approximation.
 
-    Of a regularised run with steps ``1 / (lambda t)``, the projection inactive: the noise of a margin has standard
-    deviation ``sqrt(2) 2 sqrt(d) / epsilon / sqrt(n) / lambda``, the margin is ``1 / lambda`` at most.
+    For a regularised run with steps ``1 / (lambda t)`` and an inactive projection, the noise of a margin has standard
+    deviation ``sqrt(2) 2 sqrt(d) / epsilon / sqrt(n) / lambda``, and the margin is at most ``1 / lambda``.
     """
     if math.isinf(epsilon):
         return 100.0
@@ -58,9 +58,9 @@ def limit(rows: Rows, epsilon: float) -> float:
 
 
 def rule(features: int, epsilon: float, most: int) -> int:
-    """Return the batch for which the bound of the regret a row is least: ``2 sqrt(features) / mu`` of Gaussian noise.
+    """Return the batch size with the least bound of the regret per row: ``2 sqrt(features) / mu`` for Gaussian noise.
 
-    That is the norm of the noise of one row's gradient over its bound. No more than the rows of a node.
+    That is the norm of the noise of one row's gradient over its bound. The batch has at most the rows of a node.
     """
     return max(1, min(most, math.ceil(2.0 * math.sqrt(features) / gdp_mu(epsilon, DELTA))))
 
@@ -92,7 +92,7 @@ def table_3(rows: Rows, runs: int) -> list[str]:
 
 
 def thresholds(rows: Rows, runs: int, axis: Any) -> list[str]:
-    """Figure 5: accuracy by the share of zeros, without noise and with."""
+    """Figure 5: accuracy by the share of zeros, with and without noise."""
     lines = []
     for number, density in enumerate(topology.PRESETS):
         graph = topology.preset(density, NODES)
@@ -127,14 +127,14 @@ def thresholds(rows: Rows, runs: int, axis: Any) -> list[str]:
 
 
 def zeros_of_a_round(rows: Rows) -> str:
-    """Say what share of coordinates the published threshold makes 0 after one row of one node, and what it should."""
+    """Return the share of coordinates zeroed after one row of one node, as published, and the expected one."""
     learner = SparseDOLA(
         loss="hinge", fit_intercept=False, randomizer="laplace", epsilon=1.0, threshold="published", l1=1.0, nodes=1,
         step_size=0.5, horizon=len(rows.y), random_state=0,
     )  # fmt: skip
     learner.partial_fit(rows.X[:1], rows.y[:1], classes=[0, 1])
     n = rows.X.shape[1]
-    # the threshold is the second round's, the noise the first one's
+    # the threshold belongs to the second round, the noise to the first
     expected = -math.expm1(-1.0 / math.sqrt(2.0) / (2.0 * math.sqrt(n)))
     return (
         f"After the first row of one node at epsilon = 1, rho = l1 = 1, Laplace noise and the published threshold: "
@@ -165,7 +165,7 @@ def conversion(rows: Rows, runs: int, axis: Any) -> list[str]:
 
 
 def epochs(rows: Rows, runs: int) -> list[str]:
-    """Tabulate uses of every row, by epsilon; a whole number of rounds of every batch."""
+    """Tabulate several passes over the rows, by epsilon; every batch size gives whole rounds."""
     batches = [batch for batch in EPOCH_BATCHES if NODES * batch <= len(rows.y)] or [1]
     n = len(rows.y) // (NODES * batches[-1]) * NODES * batches[-1]
     part = Rows(rows.name, rows.X[:n], rows.y[:n], rows.X_test, rows.y_test)

@@ -1,11 +1,11 @@
-"""Offline logistic regression on real rows by epsilon: both learners, one-pass ones, diffprivlib, and without noise.
+"""Offline logistic regression on real rows by epsilon: both learners, one-pass learners, diffprivlib, and no noise.
 
     python experiments/offline.py FOLDER [--diffprivlib PYTHON] [--quick] [--runs 20]
 
 FOLDER holds covtype.data.gz, adult.data.gz and adult.test.gz, diabetic_data.csv.gz as UCI has published them, and
-rcv1_subsets.binary.bz2 (svmlight text); sets whose files are missing are left out. PYTHON is the interpreter of an
-environment with diffprivlib 0.6.6, which needs scikit-learn before 1.6; without it, its rows are left out. About
-twenty minutes; rcv1 may take longer (exact rounding of noise in 47,237 dimensions).
+rcv1_subsets.binary.bz2 (svmlight text); sets with missing files are left out. PYTHON is the interpreter of an
+environment with diffprivlib 0.6.6, which needs scikit-learn before 1.6; without it, its rows are left out. About twenty
+minutes; rcv1 may take longer (exact rounding of noise in 47,237 dimensions).
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from privol.reproduce.sets import RCV1, WORDS, has, rcv1_rows
 from privol.reproduce.sets import found as file_of
 
 EPSILONS = (0.1, 1.0, 10.0)
-DELTA = 1e-6  # of those where the tables say so; all others have none
+DELTA = 1e-6  # for learners with a delta, as the tables say; the others have none
 MULTIPLES = (0.1, 0.3, 1.0, 3.0, 10.0)
-#: Chosen on rows of Adult (the first table of the page), and kept.
+#: Chosen on rows of Adult (the first table of the page) and then fixed.
 CHOSEN: dict[type[Any], float] = {OutputPerturbation: 3.0, ObjectivePerturbation: 1.0}
-#: One l2 for all sets and budgets.
+#: One l2 for all data sets and budgets.
 FIXED: dict[type[Any], float] = {OutputPerturbation: 0.01, ObjectivePerturbation: 0.001}
 WORKER = Path(__file__).parent / "diffprivlib_worker.py"
-MOST_CELLS = 5e8  # of the dense rows that diffprivlib takes, and makes a copy of
-RADII = {"covtype": 20.0, "adult": 5.0, "diabetic_data": 5.0, "rcv1": 20.0}  # of the one-pass learners
+MOST_CELLS = 5e8  # of the dense rows that diffprivlib takes and copies
+RADII = {"covtype": 20.0, "adult": 5.0, "diabetic_data": 5.0, "rcv1": 20.0}  # for the one-pass learners
 
 
 def rule(multiple: float, rows: Split, epsilon: float, delta: float = 0.0) -> float:
-    """Return the l2 with which noise moves a row's score by about ``1 / multiple``: all of it is public."""
+    """Return the l2 at which noise moves a row's score by about ``1 / multiple``, from public numbers alone."""
     squared = rows.x_bound**2 + 1.0
     noise = math.sqrt(rows.X.shape[1] + 1) / epsilon if delta == 0.0 else 1.0 / gdp_mu(epsilon, delta)
     return multiple * 2.0 * squared * noise / len(rows.y)
 
 
 def accuracies(kind: type[Any], rows: Split, runs: int, **given: Any) -> list[float]:
-    """Return the held-out accuracies of so many fits with noise of their own, in per cent."""
+    """Return the held-out accuracies of ``runs`` fits, each with its own noise, in percent."""
     found = []
     for key in range(runs):
         learner = kind(loss="logistic", x_bound=rows.x_bound, random_state=key, **{"delta": 0.0, **given})
@@ -66,7 +66,7 @@ def accuracies(kind: type[Any], rows: Split, runs: int, **given: Any) -> list[fl
 
 
 def peer(python: str, rows: Split, settings: list[list[float]]) -> list[list[float]]:
-    """Return accuracy, seconds and iterations of diffprivlib's fits with settings [epsilon, C, key]."""
+    """Return accuracy, seconds and iterations of diffprivlib's fits with the settings [epsilon, C, key]."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.npz"
         X, X_test = (x.toarray() if sparse.issparse(x) else x for x in (rows.X, rows.X_test))
@@ -88,7 +88,7 @@ def rcv1(folder: Path, most: int | None) -> Split:
 
 
 def sets(folder: Path, most: int | None) -> Iterator[Split]:
-    """Yield the sets whose files are there."""
+    """Yield the data sets whose files exist."""
     for _, rows in found_in(folder, most):
         yield rows
     if has(folder, RCV1):
@@ -98,7 +98,7 @@ def sets(folder: Path, most: int | None) -> Iterator[Split]:
 
 
 def choice_of_l2(adult: Split, runs: int) -> list[str]:
-    """Tabulate multiples on a tenth of the rows that Adult's test file has no part in."""
+    """Tabulate multiples on a tenth of Adult's training rows; its test file is not used."""
     kept = len(adult.y) * 9 // 10
     rows = replace(adult, X=adult.X[:kept], y=adult.y[:kept], X_test=adult.X[kept:], y_test=adult.y[kept:])
     lines = []

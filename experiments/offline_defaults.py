@@ -1,9 +1,9 @@
-"""Offline learners by their defaults: the rule of l2 and radius beside fixed numbers, on sets in view and not.
+"""Offline learners with their defaults: the rule for l2 and radius compared with fixed values, on seen and unseen sets.
 
     python experiments/offline_defaults.py FOLDER [--quick] [--runs 5]
 
 FOLDER holds covtype.data.gz, adult.data.gz and adult.test.gz, diabetic_data.csv.gz, rcv1_subsets.binary.bz2 and
-CASP.csv.gz; sets whose files are missing are left out. Some minutes, most of them for rcv1 without delta.
+CASP.csv.gz; sets with missing files are left out. Some minutes, most of them for rcv1 without delta.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from privol import POL, ObjectivePerturbation, OutputPerturbation, open_stream
 from privol.reproduce.sets import has
 
 EPSILONS = (0.1, 1.0, 4.0)
-MOST = 20_000  # rows of Covertype: with all of them little is at stake
-#: One l2 and one radius for all: what the learners had by default before they had the rule, without delta.
+MOST = 20_000  # rows of Covertype; with all rows the settings hardly matter
+#: One l2 and one radius for all: the learners' defaults before they had the rule, without delta.
 FIXED: dict[type[Any], dict[str, float]] = {
     ObjectivePerturbation: {"l2": 0.001, "delta": 0.0},
     OutputPerturbation: {"l2": 0.01, "delta": 0.0},
@@ -38,7 +38,7 @@ FIXED: dict[type[Any], dict[str, float]] = {
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows by a public schema, what is asked of them, and whether the rule was made with them in view."""
+    """Rows under a public schema, the task, and whether the rule was made with this data set in view."""
 
     rows: Split
     real: bool
@@ -46,7 +46,7 @@ class Problem:
 
 
 def number_of(rows: Split, name: str, column: int) -> Problem:
-    """Return the regression of one public number, between -1 and 1, on the other features."""
+    """Return the regression of one public number, scaled to [-1, 1], on the other features."""
 
     def without(X: Any) -> tuple[FloatArray, FloatArray]:
         dense = X.toarray() if sparse.issparse(X) else np.asarray(X)
@@ -57,7 +57,7 @@ def number_of(rows: Split, name: str, column: int) -> Problem:
 
 
 def problems(folder: Path, most: int | None) -> Iterator[Problem]:
-    """Yield the problems whose files are there: those in view, then those that were held back."""
+    """Yield the problems whose files exist: first those in view, then those that were held back."""
     held = []
     for task, rows in found_in(folder, most):
         if task == TASKS[0]:
@@ -74,12 +74,12 @@ def problems(folder: Path, most: int | None) -> Iterator[Problem]:
         yield Problem(rcv1(folder, most), real=False, in_view=False)
     if sorted(folder.glob("CASP.csv*")):
         found = casp.read(folder, most)
-        rows = Split("CASP", found.X, found.y, found.X_test, found.y_test, 3.0)  # nine features within [-1, 1]
+        rows = Split("CASP", found.X, found.y, found.X_test, found.y_test, 3.0)  # nine features in [-1, 1]
         yield Problem(rows, real=True, in_view=False)
 
 
 def scores(problem: Problem, kind: type[Any], runs: int, **given: Any) -> float:
-    """Return the mean area under the ROC curve, or R squared, on rows held out, in per cent."""
+    """Return the mean area under the ROC curve, or R squared, on held-out rows, in percent."""
     rows, found = problem.rows, []
     for key in range(runs):
         loss = "squared" if problem.real else "logistic"
@@ -90,7 +90,7 @@ def scores(problem: Problem, kind: type[Any], runs: int, **given: Any) -> float:
 
 
 def score(problem: Problem, model: Any) -> float:
-    """Return a model's figure on rows held out, scaled to their bound as learners scale them."""
+    """Return a model's figure on held-out rows, scaled to their bound as learners scale them."""
     rows = problem.rows
     if problem.real:
         return 100 * float(r2_score(rows.y_test, model.predict(rows.X_test)))
@@ -98,7 +98,7 @@ def score(problem: Problem, model: Any) -> float:
 
 
 def lines_of(problem: Problem, runs: int) -> list[list[str]]:
-    """Tabulate each learner by its defaults and by fixed numbers, and a model without noise."""
+    """Tabulate each learner with its defaults and with fixed values, and a model without noise."""
     rows = problem.rows
     name = f"{rows.name}{'' if problem.in_view else ' (held back)'}: {'R²' if problem.real else 'AUC'}"
     lines = []

@@ -1,13 +1,13 @@
-"""Persons with several rows: what caps and distances keep of learning, by the exact figures and by k mu.
+"""Persons with several rows: how much accuracy caps and distances keep, with exact figures and with k mu.
 
     python experiments/persons.py FOLDER [--quick] [--runs 5] [--write]
 
-FOLDER holds UCI's diabetic_data.csv as downloaded, perhaps compressed: 101,766 stays of 71,518 patients, of whom 16,773
-have several. ``PrivateClassifier`` is told which column says whose row it is and what is to be predicted, whether a
-patient comes back, and nothing else: all rows of a patient, whether they teach the encoding or are learnt, are within
-epsilon = 1, delta = 1e-6. A fifth of the patients, others in each run, are held out: the figures are of the last model
-on all their rows, the same for all settings. "k mu": the budget is for a row, a k-th of mu, which is what group privacy
-asks for wherever the rows are; before, a learnt encoding had nothing else. Nothing was tuned on it. Five minutes.
+FOLDER holds UCI's diabetic_data.csv as downloaded, possibly compressed: 101,766 stays of 71,518 patients, of whom
+16,773 have several. ``PrivateClassifier`` is given only the user column and the target, whether a patient comes back.
+All rows of a patient, whether they teach the encoding or are learnt, are within epsilon = 1, delta = 1e-6. A fifth of
+the patients, others in each run, are held out: the figures are those of the last model on all their rows, the same for
+all settings. "k mu" is a budget for one row of mu / k, which group privacy needs wherever the rows are; a learnt
+encoding used to have no alternative. Nothing was tuned on this data set. Five minutes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HEAD = (
 
 
 def rows_of(folder: Path) -> pandas.DataFrame:
-    """Return the file, its target whether a patient comes back."""
+    """Return the file, with the target whether a patient comes back."""
     path = sorted(folder.glob(f"{FILE}*"))[0]
     rows = pandas.read_csv(path, dtype=str, keep_default_na=False)
     rows[TARGET] = np.where(rows[TARGET] == "NO", "no", "yes")
@@ -53,7 +53,7 @@ def split(rows: pandas.DataFrame, key: int) -> tuple[pandas.DataFrame, pandas.Da
 
 
 def learnt(train: pandas.DataFrame, test: pandas.DataFrame, key: int, cap: int, apart: int, *, group: bool) -> Any:
-    """Return rows that taught and were learnt, AUC and accuracy; ``group``: by a budget for a row."""
+    """Return the rows that taught, those learnt, AUC and accuracy; ``group``: with a budget for a row."""
     users: dict[str, Any] = {"rows_per_user": cap, "user_separation": apart}
     epsilon = EPSILON
     if group:
@@ -71,7 +71,7 @@ def learnt(train: pandas.DataFrame, test: pandas.DataFrame, key: int, cap: int, 
 
 
 def figures(runs: list[Any], one: list[float]) -> list[str]:
-    """Return AUC, what it is above that with one row of a patient in the same runs, and accuracy; "": nothing."""
+    """Return AUC, its gain over one row a patient in the same runs, and accuracy; "" without a gain."""
     if not runs:
         return ["", "", ""]
     auc, accuracy = [run[3] for run in runs], [run[4] for run in runs]
@@ -81,7 +81,7 @@ def figures(runs: list[Any], one: list[float]) -> list[str]:
 
 
 def main() -> None:
-    """Measure, show, and write where that is asked for."""
+    """Measure, print and, if asked, write the table."""
     args = arguments(__doc__, folder=FILE, runs=5, page="guarantee.md")
     warnings.simplefilter("ignore", PrivacyWarning)
     warnings.simplefilter("ignore", ScaledRowsWarning)

@@ -1,4 +1,4 @@
-"""Least squares on a real set at equal privacy: what the experiments with real targets share."""
+"""Least squares on a real data set at equal privacy: what the experiments with real targets share."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ EPSILONS = (0.1, 1.0, 10.0)
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows to learn and rows held out, targets in [-1, 1], and the public numbers of the runs."""
+    """Rows to learn and held-out rows, targets in [-1, 1], and the public numbers of the runs."""
 
     X: FloatArray
     y: FloatArray
     X_test: FloatArray
     y_test: FloatArray
-    unit: float  # of the target: errors are multiplied with it
-    name: str  # of that unit
+    unit: float  # of the target: errors are multiplied by it
+    name: str  # name of that unit
     x_bound: float
     radius: float
-    l2: float  # of PQFTL; PIGD, whose noise goes with 1 / l2, keeps its default
+    l2: float  # for PQFTL; PIGD, whose noise is proportional to 1 / l2, keeps its default
     every: int  # rows between two models of PQFTL
 
     def squared(self, error: float) -> float:
@@ -51,7 +51,7 @@ def learners(rows: Rows, epsilon: float) -> dict[str, tuple[type[Any], dict[str,
 
 
 def measure(rows: Rows, kind: type[Any], given: dict[str, Any], best: float, runs: int) -> list[str]:
-    """Learn ``runs`` times; return progressive and held-out squared error and the average regret, to be shown."""
+    """Learn ``runs`` times; return progressive and held-out squared error and average regret as texts."""
     before, after, regret = [], [], []
     for key in range(runs):
         learner = kind(radius=rows.radius, x_bound=rows.x_bound, random_state=key, **given)
@@ -63,7 +63,7 @@ def measure(rows: Rows, kind: type[Any], given: dict[str, Any], best: float, run
 
 
 def measured(rows: Rows, runs: int) -> list[str]:
-    """Return the table of all learners and budgets, beside what no privacy gives."""
+    """Return the table of all learners and budgets, with the results without privacy."""
     best = best_in_hindsight(
         open_stream((rows.X, rows.y)), loss="squared", radius=rows.radius, x_bound=rows.x_bound
     ).score.loss

@@ -1,10 +1,10 @@
-"""Average regret of online logistic regression: the learners of the specification's comparison, beside its figures.
+"""Average regret of online logistic regression: the learners of the specification's comparison, beside its results.
 
     python experiments/regret_table.py [--quick] [--runs 12]
 
-20,000 rows in ten dimensions, (epsilon, delta) = (1, 1e-6), one row replaced. A row's loss is that of the model
-released before it plus ``l2 / 2 ||x||^2``; the regret is measured against the best fixed model for these losses. Two
-or three minutes.
+20,000 rows in ten dimensions, (epsilon, delta) = (1, 1e-6), replacing one row. A row's loss is that of the model
+released before it plus ``l2 / 2 ||x||^2``; regret compares with the best fixed model for these losses. Two or three
+minutes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PRINTED: dict[str, tuple[float, float, float]] = {
 
 
 def synthetic(rows: int) -> tuple[FloatArray, FloatArray]:
-    """Return directions and labels: the same rows, drawn in the same order, as the specification's."""
+    """Return directions and labels: the same rows as the specification's, drawn in the same order."""
     rng = np.random.default_rng(5)
     truth = rng.normal(size=DIM)
     truth *= 3 / np.linalg.norm(truth)
@@ -93,7 +93,7 @@ def _slope(p: float, y: float) -> float:
     return -y / (1.0 + math.exp(y * p)) if y * p < 700.0 else 0.0
 
 
-#: The logistic loss, of which only this is known: its slope is at most 1. Gradients of neighbours then differ by 2.
+#: A loss of which only a slope of at most 1 is known, so that gradients of neighbours may differ by 2.
 CRUDE = Custom(value=_value, gradient=_slope, lipschitz=1.0, smoothness=0.25, name="logistic, slope at most 1")
 
 
@@ -102,7 +102,7 @@ def learners(game: Game, crude: bool) -> Iterator[tuple[str, float, type[Any], d
     rows = len(game.y)
     tight = {"release": list(range(1, rows))}  # the model after the last row is not used
     bound = {"gradient_bound": 1.0} if crude else {}
-    published = {"calibration": "published", "epsilon": 1 / 3, "delta": 5e-7}  # which claims (1, 1e-6)
+    published = {"calibration": "published", "epsilon": 1 / 3, "delta": 5e-7}  # it claims (1, 1e-6)
     yield "IGD without noise", 0.0, PIGD, {"epsilon": math.inf, **tight}
     yield "PIGD, published", 0.0, PIGD, {**published, "release": "all"}
     for shape, name in (("paper", "noise of the paper's shape"), ("lipschitz", "lipschitz"), ("smooth", "smooth")):
@@ -116,7 +116,7 @@ def learners(game: Game, crude: bool) -> Iterator[tuple[str, float, type[Any], d
 
 
 def measure(game: Game, crude: bool, runs: int) -> dict[str, tuple[float, list[float]]]:
-    """Return a number to show (the regularization, or the epsilon that is proved) and the average regrets."""
+    """Return a number to show (the regularization, or the epsilon proved) and the average regrets."""
     found: dict[str, tuple[float, list[float]]] = {}
     for name, start, kind, given in learners(game, crude):
         common = {"l2": game.l2, "radius": game.radius, "fit_intercept": False, **given}
@@ -133,7 +133,7 @@ def measure(game: Game, crude: bool, runs: int) -> dict[str, tuple[float, list[f
 
 
 def agrees(values: list[float], printed: float) -> bool:
-    """Whether the mean is within two deviations of what is printed, or within a tenth of it."""
+    """Whether the mean is within two deviations, or a tenth, of the printed value."""
     spread = 2 * statistics.stdev(values) if len(values) > 1 else 0.0
     return abs(statistics.mean(values) - printed) <= max(spread, printed / 10)
 

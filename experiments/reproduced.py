@@ -1,10 +1,10 @@
-"""Put results of ``privol reproduce`` into the documentation: the index of figures, and tables into their places.
+"""Puts results of ``privol reproduce`` into the documentation: the index of figures, and tables into their places.
 
     python experiments/reproduced.py FOLDER
 
 FOLDER is what ``privol reproduce all --out FOLDER`` has written. ``docs/reproduce.md`` gets the index of all results;
-a page that has a figure's place gets its tables and its picture. Results that are not in FOLDER stay as they are, and
-small sizes (``--quick``) are left out.
+pages that have a place for a figure get its tables and its picture. Results that are not in FOLDER stay unchanged, and
+small runs (``--quick``) are left out.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 
 def place(name: str) -> tuple[str, str]:
-    """Return the comments around a place."""
+    """Return the two comments around a place."""
     return f"<!-- {name}: experiments/reproduced.py -->", f"<!-- end of {name} -->"
 
 
 def put(text: str, name: str, lines: list[str]) -> str:
-    """Return a page with new lines in a place, or the same page if it has none of that name."""
+    """Return a page with new lines in a place, or the same page if it has no such place."""
     begin, end = place(name)
     new = "\n".join([begin, "", *lines, end])
     return re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: new, text, flags=re.DOTALL)
@@ -39,7 +39,7 @@ def tables_of(record: dict[str, Any]) -> list[str]:
 
 
 def compared(records: list[dict[str, Any]]) -> list[str]:
-    """Return the table of all statements."""
+    """Return the table of all comparisons."""
     rows = []
     for record in records:
         for check in record["checks"]:
@@ -52,7 +52,7 @@ def compared(records: list[dict[str, Any]]) -> list[str]:
 
 
 def kept(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the full results of a folder by the figure's name."""
+    """Return the full results of a folder by the name of the figure."""
     paths = [folder / f"{figure.slug}.json" for figure in FIGURES]
     records = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
     if not records:
@@ -61,12 +61,12 @@ def kept(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def words_of(figure: Figure) -> dict[str, Any]:
-    """Return what the registry says of a figure, for a result that was measured when it said it otherwise."""
+    """Return the registry's description of a figure, which may be newer than a result's."""
     return {"what": figure.what, "size": figure.size, "chosen": figure.chosen, "why": figure.why}
 
 
 def absent(figure: Figure) -> dict[str, Any]:
-    """Return what the index says of a figure that was not measured."""
+    """Return the index entry of a figure that was not measured."""
     how = f"needs {', '.join(figure.files)}"
     return {"name": figure.name, "what": figure.what, "quick": False, "verdict": "not measured", "how": how, "why": ""}
 

@@ -1,13 +1,13 @@
-"""Sparse rows: what a sketch of the features that are not frequent gains, beside those that are, and alone.
+"""Sparse rows: what a sketch of the infrequent features gains, beside the frequent ones and alone.
 
     python experiments/sketch.py FOLDER [--quick] [--runs 10] [--write]
 
 FOLDER holds rcv1_subsets.binary (documents of RCV1 in libsvm text), UCI's adult.data and diabetic_data.csv, and
-movieReviewSnippets_GroundTruth.txt and nytEditorialSnippets_GroundTruth.txt of Hutto and Gilbert (2014), which the
-source distribution of vaderSentiment brings; perhaps compressed. The tables are read as dictionaries of their cells,
-the texts as their words and pairs of words, all hashed to 2^18 features by scikit-learn. Epsilon is 1, the order of the
-rows is random, and the figure is the area under the ROC curve over the second half of them, where each block of 500 is
-predicted by the last model before it. In all columns the same runs have the same order and noise key. Half an hour.
+movieReviewSnippets_GroundTruth.txt and nytEditorialSnippets_GroundTruth.txt of Hutto and Gilbert (2014), which come
+with the source distribution of vaderSentiment; possibly compressed. Tables are read as dictionaries of their cells,
+texts as words and pairs of words, all hashed to 2^18 features by scikit-learn. Epsilon is 1, the row order is random,
+and the figure is the area under the ROC curve over the second half of the rows, where the last model before each block
+of 500 predicts it. Columns share the order and the noise key of each run. Half an hour.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ def lines_of(path: Path) -> list[str]:
 
 
 def of_words(texts: list[str]) -> Any:
-    """Return how often each word and each pair of words is in a text, with the signs of their hashes."""
+    """Return counts of words and pairs of words in a text, with the signs of their hashes."""
     made = HashingVectorizer(n_features=FEATURES, ngram_range=(1, 2), norm=None)
     return sp.csr_array(made.transform(texts)).astype(np.float64)
 
 
 def snippets(path: Path) -> tuple[list[str], FloatArray]:
-    """Return texts, and whether people found them more good than bad."""
+    """Return texts, and whether people rated them positive."""
     cells = [line.split("\t") for line in lines_of(path)]
     return [row[2] for row in cells], np.array([float(row[1]) > 0 for row in cells], dtype=float)
 
 
 def of_cells(rows: list[dict[str, str]]) -> Any:
-    """Return rows of a table as dictionaries are hashed."""
+    """Return the rows of a table, hashed as dictionaries."""
     return sp.csr_array(FeatureHasher(FEATURES, input_type="dict").transform(rows))
 
 
 def tables(folder: Path) -> dict[str, Callable[[], Rows]]:
-    """Return what makes the rows of each collection, by its name."""
+    """Return functions that make the rows of each collection, by name."""
     rcv1, movies, news, adult, diabetes = (path_of(folder, name) for name in FILES)
 
     def of_movies() -> Rows:
@@ -100,7 +100,7 @@ def tables(folder: Path) -> dict[str, Callable[[], Rows]]:
 
 
 def main() -> None:
-    """Measure, print and perhaps write the table."""
+    """Measure, print and, if asked, write the table."""
     given = arguments(__doc__, files=FILES, runs=10, page="encoding.md")
     found: list[list[str]] = []
     for name, make in tables(given.folder).items():

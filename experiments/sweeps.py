@@ -1,4 +1,4 @@
-"""Step sizes in hindsight: what parameter-free learners are measured against, and nobody has."""
+"""Step sizes in hindsight: a baseline for parameter-free learners that no real user has."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from privol.reproduce.jun2019 import Game, descend, run
 
 __all__ = ["FACTORS", "Game", "Swept", "descend", "half_decades", "run", "spread", "sweep"]
 
-#: Of the best step, whose results the tables show.
+#: For the best step, whose results the tables show.
 FACTORS = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep of step sizes found."""
+    """The result of a sweep of step sizes."""
 
     steps: tuple[float, ...]
     excess: FloatArray  # a row for each step, a column for each run
-    epsilon: float  # what the whole sweep costs, had the rows been private
+    epsilon: float  # what the whole sweep would cost if the rows were private
 
     @property
     def best(self) -> float:
@@ -33,11 +33,11 @@ class Swept:
 
 
 def sweep(game: Game, steps: Sequence[float], keys: Iterable[int], *, epsilon: float, **given: Any) -> Swept:
-    """Run gradient descent with every step size, and keep them all.
+    """Run gradient descent with every step size, and keep all results.
 
-    It is for comparisons, on public or synthetic rows: every run of it is a report more of every row, so on private
-    rows the privacy of the whole sweep, the choice of the best included, is that of all its runs composed, which is
-    ``Swept.epsilon`` and not the ``epsilon`` of one.
+    It is for comparisons on public or synthetic rows. Every run is one more report of every row, so on private rows the
+    cost of the whole sweep, including the choice of the best step, is that of all its runs composed: ``Swept.epsilon``,
+    not the ``epsilon`` of one run.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def sweep(game: Game, steps: Sequence[float], keys: Iterable[int], *, epsilon: f
     steps : sequence of float
         Constant step sizes.
     keys : iterable of int
-        Of the runs: of rows that are made up, and of the noise.
+        One for each run: they seed synthetic rows and the noise.
     epsilon : float
         Local differential privacy of a report.
     **given
@@ -57,10 +57,10 @@ def sweep(game: Game, steps: Sequence[float], keys: Iterable[int], *, epsilon: f
 
 
 def half_decades(middle: float, below: int, above: int) -> list[float]:
-    """Return steps on both sides of one, two to a decade."""
+    """Return steps on both sides of a middle one, two to a decade."""
     return [middle * 10 ** (k / 2) for k in range(-below, above + 1)]
 
 
 def spread(values: Sequence[float]) -> str:
-    """Return mean and standard deviation with two digits of the mean that count."""
+    """Return mean and standard deviation, the mean with two significant digits."""
     return f"{statistics.mean(values):.2g} ± {statistics.stdev(values):.1g}"

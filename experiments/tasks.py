@@ -1,4 +1,4 @@
-"""The real classification sets, those of them whose files are there."""
+"""The real classification data sets whose files exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["TASKS", "Split", "Task", "found_in", "rows_of"]
 
 
 def found_in(folder: Path, most: int | None = None) -> Iterator[tuple[Task, Split]]:
-    """Yield the sets whose files are there."""
+    """Yield the data sets whose files exist."""
     for task in TASKS:
         missing = [name for name in task.files if not has(folder, name)]
         if missing:

@@ -1,4 +1,4 @@
-"""Private tuning on Adult: the best of many candidates within one budget, beside those chosen beforehand.
+"""Private tuning on Adult: the best of many candidates within one budget, compared with settings chosen in advance.
 
     python experiments/tuning.py FOLDER [--quick] [--runs 20]
 
@@ -20,7 +20,7 @@ from privol import DPFTRL, ObjectivePerturbation
 from privol.tuning import PrivateSelection
 
 VALIDATION = 0.2
-DELTA = 1e-6  # of DPFTRL's
+DELTA = 1e-6  # for DPFTRL
 FAMILIES: tuple[tuple[str, float, Sequence[Any]], ...] = (
     (
         "ObjectivePerturbation, l2 from 1e-5 to 1",
@@ -37,7 +37,7 @@ EPSILONS = (0.3, 1.0, 3.0)
 
 
 def fitted(candidate: Any, rows: Split, key: int, **given: Any) -> Any:
-    """A fit of the rows to learn, with noise of its own."""
+    """A fit on the training rows, with its own noise."""
     made = clone(candidate).set_params(x_bound=rows.x_bound, random_state=key, **given)
     return made.declare_classes([0, 1]).fit(rows.X, rows.y)
 
@@ -47,7 +47,7 @@ def accuracy(model: Any, rows: Split) -> float:
 
 
 def naive(candidates: Sequence[Any], rows: Split, key: int, epsilon: float) -> Any:
-    """All candidates, each with the whole epsilon, and the one that labels the last rows best."""
+    """All candidates, each with the whole epsilon, and the one that predicts the last rows best."""
     kept = len(rows.y) - int(len(rows.y) * VALIDATION)
     part = Split(rows.name, rows.X[:kept], rows.y[:kept], rows.X[kept:], rows.y[kept:], rows.x_bound)
     fits = [fitted(each, part, 100 * key + k, epsilon=epsilon) for k, each in enumerate(candidates)]

@@ -1,9 +1,9 @@
-"""Least squares on YearPredictionMSD: PQFTL, DPFTRL, NOGD and PIGD at equal privacy, beside ridge regression.
+"""Least squares on YearPredictionMSD: PQFTL, DPFTRL, NOGD and PIGD at equal privacy, compared with ridge regression.
 
     python experiments/year_prediction.py FOLDER [--quick] [--runs 5]
 
-FOLDER holds UCI's YearPredictionMSD.txt, perhaps compressed (zip, gz, bz2, xz), or LIBSVM's pair YearPredictionMSD and
-YearPredictionMSD.t. One pass over the training rows in their order, tested on the others. Six minutes.
+FOLDER holds UCI's YearPredictionMSD.txt, possibly compressed (zip, gz, bz2, xz), or LIBSVM's pair YearPredictionMSD and
+YearPredictionMSD.t. One pass over the training rows in order, tested on the others. Six minutes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from privol.reproduce.sets import FEATURES, TRAINING, YEARS, scaled, year_predic
 
 
 def prepared(folder: Path, training: int, most: int | None = None) -> Rows:
-    """Read, scale, and say by which public numbers to learn."""
+    """Read and scale the rows, and set the public numbers for learning."""
     X, y, X_test, y_test = year_prediction(folder, training)
     return Rows(
         scaled(X[:most]), years(y[:most]), scaled(X_test[:most]), years(y_test[:most]),

@@ -1,4 +1,4 @@
-"""Programs that are right or wrong on purpose: what an auditor must leave alone, and what it must find."""
+"""Programs that are correct or wrong on purpose: what an auditor must accept, and what it must find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""diffprivlib's mechanisms, statistics and models, by the claims of its documentation: epsilon for one record."""
+"""diffprivlib's mechanisms, statistics and models, tested on its documented claims: epsilon for one record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DOCS = "diffprivlib's documentation: differential privacy with the given epsilon
 
 
 def mechanism(name, **words):
-    """``randomise`` of a value between 0 and 1, at sensitivity 1."""
+    """``randomise`` of a value between 0 and 1, with sensitivity 1."""
 
     def make():
         from diffprivlib import mechanisms
@@ -54,7 +54,7 @@ def model(name, released, *, supervised=True, classes=None, **words):
 
         def release(rows):
             fitted = getattr(models, name)(epsilon=1.0, **words)
-            if classes is not None:  # which classes there are is public: two more rows show both, always
+            if classes is not None:  # the set of classes is public: two more rows always show both
                 rows = np.concatenate([np.array(classes), rows])
             fitted = fitted.fit(rows[:, :-1], rows[:, -1]) if supervised else fitted.fit(rows)
             return released(fitted)
@@ -65,7 +65,7 @@ def model(name, released, *, supervised=True, classes=None, **words):
 
 
 def chosen(monotonic):
-    """Which of two candidates has more rows, where counts are utilities."""
+    """Which of two candidates has more rows, with counts as utilities."""
 
     def make():
         from diffprivlib.mechanisms import PermuteAndFlip

@@ -1,4 +1,4 @@
-"""DP-SGD on Poisson samples, with noise of numpy, by the epsilon that dp-accounting computes for it."""
+"""DP-SGD with Poisson sampling and numpy's noise, tested on the epsilon that dp-accounting computes for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DELTA = 0.05
 
 
 def sampled_sums(probability, noise, steps):
-    """All noisy sums of ``steps`` steps, each of the rows that come by a coin each; rows have norm 1 at most."""
+    """The noisy sums of ``steps`` steps, each over an independent random sample; rows have norm at most 1."""
 
     def make():
         rng = np.random.default_rng()
@@ -29,7 +29,7 @@ def sampled_sums(probability, noise, steps):
 
 @functools.cache
 def claimed(kind, probability, noise, steps):
-    """epsilon at delta, by privacy loss distributions or by Renyi's divergences; rows added or removed."""
+    """Epsilon at delta, by privacy loss distributions or Renyi divergences, for adding or removing a row."""
     try:
         import dp_accounting
     except ImportError:

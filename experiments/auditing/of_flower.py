@@ -1,4 +1,4 @@
-"""Flower's ``LocalDpMod``: what a client sends, by the claim that its epsilon and delta make of its update."""
+"""Flower's ``LocalDpMod``: what a client sends, tested on the claim of its epsilon and delta for its update."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DOCS = "flwr.clientapp.mod.LocalDpMod(clipping_norm, sensitivity, epsilon, delta
 
 
 def mod(epsilon, delta):
-    """A client whose update is its row; two updates that are cut to the norm 1 are 2 apart."""
+    """A client whose update is its row; two updates clipped to norm 1 are at most 2 apart."""
 
     def make():
         import numpy as np
@@ -18,7 +18,7 @@ def mod(epsilon, delta):
         from flwr.clientapp.mod import LocalDpMod
         from flwr.supercore.task_identity import TaskIdentity
 
-        TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1  # as its runtime does
+        TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1  # as Flower's runtime does
         logging.getLogger("flwr").setLevel(logging.ERROR)
         local = LocalDpMod(clipping_norm=1.0, sensitivity=2.0, epsilon=epsilon, delta=delta)
 

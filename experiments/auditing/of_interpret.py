@@ -1,4 +1,4 @@
-"""InterpretML's DP-EBM: term scores, bin weights and intercept, by the claim of its epsilon and delta."""
+"""InterpretML's DP-EBM: term scores, bin weights and intercept, tested on the claim of its epsilon and delta."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DOCS = "interpret.privacy: (epsilon, delta)-differential privacy with privacy_bo
 
 
 def model(kind, **words):
-    """Few rounds and bins: a claim does not depend on them."""
+    """A model with few rounds and bins; the claim does not depend on them."""
 
     def make():
         from interpret import privacy
@@ -17,14 +17,14 @@ def model(kind, **words):
         bounds = {0: (-1.0, 1.0)}
 
         def release(rows):
-            if kind.endswith("Classifier"):  # which classes there are is public: two more rows show both, always
+            if kind.endswith("Classifier"):  # the set of classes is public: two more rows always show both
                 rows = np.concatenate([[(0.0, 0.0), (0.0, 1.0)], rows])
             fitted = getattr(privacy, kind)(
                 epsilon=1.0, delta=0.05, privacy_bounds=bounds, max_rounds=2, max_bins=4, max_leaves=2, n_jobs=1,
                 feature_types=["continuous"], **words,
             )  # fmt: skip
             fitted.fit(rows[:, :-1], rows[:, -1] if kind.endswith("Regressor") else rows[:, -1].astype(int))
-            # cuts are as many as noise makes of them: in places of their own
+            # noise decides the number of cuts, so each column has its own places for them
             cuts = np.full(12, -9.0)
             found = np.ravel(fitted.bins_[0][0])[:12]
             cuts[: len(found)] = found

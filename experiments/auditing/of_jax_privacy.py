@@ -1,4 +1,4 @@
-"""JAX Privacy's clipped gradients and Gaussian noise: one step, whose claim is 1 / noise multiplier of GDP."""
+"""JAX Privacy's clipped gradients and Gaussian noise: one step, whose claim is GDP with mu = 1 / noise multiplier."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DOCS = "jax_privacy.clipped_grad, noise_addition.gaussian_privatizer: noise of s
 
 
 def step(multiplier, adjacency, **words):
-    """The noisy sum of clipped gradients of <row, w> at 0, which are the rows."""
+    """The noisy sum of the clipped gradients of <row, w> at 0, which are the rows."""
 
     def make():
         import jax

@@ -1,4 +1,4 @@
-"""Opacus: one step of its optimizer on a linear loss, whose claim is 1 / noise multiplier of GDP."""
+"""Opacus: one step of its optimizer on a linear loss, whose claim is GDP with mu = 1 / noise multiplier."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DOCS = "opacus.optimizers.DPOptimizer, noise of noise_multiplier x max_grad_norm
 
 
 def step(clipping="flat"):
-    """What a step of learning rate 1 adds to the weights, of the loss -<row, w>; rows are scaled to norm 1."""
+    """What a step with learning rate 1 adds to the weights, for the loss -<row, w>; rows are scaled to norm 1."""
 
     def make():
         import torch
@@ -28,7 +28,7 @@ def step(clipping="flat"):
             )  # fmt: skip
             if len(rows):
                 (-model(torch.tensor(rows, dtype=torch.float32))).sum().backward()
-            else:  # what its data loader does of a sample without rows
+            else:  # what its data loader does with a sample without rows
                 model(torch.zeros((0, rows.shape[1]))).sum().backward()
             optimizer.step()
             return layer.weight.detach().numpy().ravel()

@@ -1,4 +1,4 @@
-"""OpenDP's measurements, by the claims that they compute themselves: ``measurement.map(d_in)``."""
+"""OpenDP's measurements, tested on the claims that they compute themselves: ``measurement.map(d_in)``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DOCS = "measurement.map(1) of OpenDP"
 
 
 def of_one_number(make, kind=float):
-    """A measurement on one number, which is the sum of a column of values between 0 and 1."""
+    """A measurement on one number, the sum of a column of values between 0 and 1."""
 
     def made():
         import opendp.prelude as dp
@@ -32,7 +32,7 @@ def of_many_numbers(make):
 
 
 def of_rows(make):
-    """A pipeline on all rows, with a clamp and a sum or a mean in it."""
+    """A pipeline on all rows that includes a clamp and a sum or a mean."""
 
     def made():
         import opendp.prelude as dp

@@ -1,4 +1,4 @@
-"""TensorFlow Privacy: a step of its Keras optimizer, and its sum query; the claim is 1 / noise multiplier of GDP."""
+"""TensorFlow Privacy: a step of its Keras optimizer and its sum query; the claim is GDP, mu = 1 / multiplier."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DOCS = "tensorflow_privacy: noise of noise_multiplier x l2_norm_clip"
 
 
 def keras_step():
-    """What a step of learning rate 1 adds to the weights, of the loss -<row, w>; rows are cut to norm 1."""
+    """What a step with learning rate 1 adds to the weights, for the loss -<row, w>; rows are clipped to norm 1."""
     import tensorflow as tf
     from tensorflow_privacy import DPKerasSGDOptimizer
 
@@ -23,7 +23,7 @@ def keras_step():
         )
         pairs = optimizer._compute_gradients(lambda: -tf.linalg.matvec(table, weights), [weights])
         optimizer.apply_gradients(pairs)
-        return weights.numpy() * len(rows)  # the mean of so many, which are public
+        return weights.numpy() * len(rows)  # the optimizer takes the mean; the number of rows is public
 
     return each(release)
 

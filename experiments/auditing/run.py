@@ -1,9 +1,9 @@
-"""Audits the released versions of several libraries, each in an environment of its own, with a limit of time each.
+"""Audits released versions of several libraries, each in its own environment and with a time limit for each case.
 
     python experiments/auditing/run.py --python diffprivlib=VENV/bin/python --python opendp=VENV/bin/python
 
-Without ``--python`` the controls alone are audited, by this interpreter. Results are JSON: one record for each case,
-with the tables, the event and the bounds of a claim that falls. Exit code 6 if a control is not as it should be.
+Without ``--python`` only the controls are audited, by this interpreter. Results are JSON: one record for each case,
+with the tables, the event and the bounds for a claim that falls. The exit code is 6 if a control has the wrong result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def script(library: str) -> Path:
 
 
 def cases(library: str, python: str) -> dict[str, Any]:
-    """What a program says of itself."""
+    """Return the cases that a program lists."""
     printed = subprocess.run([python, str(script(library))], check=True, capture_output=True, text=True, timeout=300)
     found: dict[str, Any] = json.loads(printed.stdout)
     return found
@@ -38,7 +38,7 @@ def cases(library: str, python: str) -> dict[str, Any]:
 def audited(library: str, python: str, name: str, case: dict[str, Any], seconds: float, seed: int) -> dict[str, Any]:
     """Audit one case; a case that fails is recorded with its error."""
     start = time.perf_counter()
-    levels = {int(column): values for column, values in case["levels"].items()}  # JSON has texts as keys
+    levels = {int(column): values for column, values in case["levels"].items()}  # JSON keys are texts
     words = ("epsilon", "delta", "mu", "adjacency", "sizes", "low_bits", "failures", "runs")
     command = Command([python, str(script(library)), name], requests=True, timeout=max(60.0, seconds))
     try:

@@ -1,9 +1,9 @@
-"""What the programs of this folder share: cases with a claim each, and the protocol of ``privol audit --requests``.
+"""What the programs in this folder share: cases with one claim each, and the protocol of ``privol audit --requests``.
 
-    PYTHON of_LIBRARY.py              # the cases, as JSON: claim, rows, where the claim is from, the library's version
+    PYTHON of_LIBRARY.py              # lists the cases as JSON: claim, rows, source of the claim, library's version
     PYTHON of_LIBRARY.py CASE         # answers requests
 
-PYTHON is that of an environment with the library; nothing of privol is imported.
+PYTHON belongs to an environment with the library; nothing of privol is imported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-#: ``release(rows, runs)``: what each of so many runs releases.
+#: ``release(rows, runs)`` returns what each of ``runs`` runs releases.
 Release = Callable[[np.ndarray, int], Iterable[Any]]
 
 
@@ -41,7 +41,7 @@ class Case:
     low_bits: bool = False
     failures: str = "raise"
     runs: int = 20_000
-    expected: str = ""  # of controls: "stands" or "falls"
+    expected: str = ""  # for controls: "stands" or "falls"
 
 
 def each(release: Callable[[np.ndarray], Any]) -> Release:
@@ -50,13 +50,13 @@ def each(release: Callable[[np.ndarray], Any]) -> Release:
 
 
 def numbers(value: Any) -> list[float]:
-    """All numbers of what is released, in one list."""
+    """All numbers in a release, as one list."""
     return np.concatenate([np.ravel(np.asarray(part, dtype=np.float64)) for part in
                            (value if isinstance(value, (tuple, list)) else [value])]).tolist()  # fmt: skip
 
 
 def main(library: str, cases: Mapping[str, Case]) -> None:
-    """Print the cases, or be one of them."""
+    """Print the cases, or serve one of them."""
     if len(sys.argv) < 2:
         try:
             found: str | None = version(library)
@@ -68,7 +68,7 @@ def main(library: str, cases: Mapping[str, Case]) -> None:
         return
     warnings.simplefilter("ignore")
     case = cases[sys.argv[1]]
-    out, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no release
+    out, sys.stdout = sys.stdout, sys.stderr  # what a library prints is not a release
     release = case.make()
     for line in sys.stdin:
         request = json.loads(line)
