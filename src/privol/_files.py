@@ -1,7 +1,7 @@
-"""Files that survive a crash: written whole or not at all, and lines that are added for good.
+"""Files that survive a crash: written completely or not at all, and lines that are appended durably.
 
-Every write that a guarantee rests on goes through this module, and every step of it through :mod:`os`: that is where
-tests let a machine fail.
+Every write that a guarantee rests on goes through this module, and each of its steps goes through :mod:`os`, where
+tests simulate failures of the machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .errors import StateError
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks, and refuses to rename what is open
+except ImportError:  # Windows has no such locks, and refuses to rename open files
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["AppendOnly", "sync_folder", "write_atomically"]
@@ -23,7 +23,7 @@ AnyPath = str | os.PathLike[str]
 
 
 def _named(error: OSError, path: AnyPath) -> OSError:
-    """The same error about the file that the caller knows."""
+    """Return the same error with the path that the caller knows."""
     return OSError(error.errno, error.strerror, os.fspath(path))
 
 
@@ -34,8 +34,8 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 
 def sync_folder(folder: AnyPath) -> None:
-    """Make names in a folder survive a crash: they are entries of the folder, not of the files."""
-    if os.name != "posix":  # elsewhere a folder cannot be opened, and names are kept with the files
+    """Make names in a folder survive a crash: they belong to the folder, not to the files."""
+    if os.name != "posix":  # elsewhere a folder cannot be opened, and names are stored with the files
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -105,7 +105,7 @@ class AppendOnly:
             raise _named(error, self._path) from error
 
     def begin(self, size: int) -> None:
-        """Say what of the file is good: the rest, of a piece that a crash cut short, is cut off."""
+        """State how much of the file is valid; the rest, which a crash cut short, is removed."""
         try:
             self._size = size
             if os.fstat(self._descriptor).st_size != size:
@@ -116,7 +116,7 @@ class AppendOnly:
         self._broken = False
 
     def _take(self) -> None:
-        """Refuse a file that another has open under another name: links and mounts give it some."""
+        """Refuse a file that is open elsewhere under another name, through a link or a mount."""
         if os.fstat(self._descriptor).st_nlink > 1:
             raise StateError(f"{self._path}: has several names (hard links), by which others may write to it too")
         if fcntl is not None:
@@ -141,7 +141,7 @@ class AppendOnly:
         """
         if self._broken:
             raise StateError(f"{self._path}: an earlier write failed and could not be undone; nothing more is written")
-        self._broken = True  # until it is whole, or undone
+        self._broken = True  # until it is complete or undone
         try:
             os.lseek(self._descriptor, self._size, os.SEEK_SET)
             _write_all(self._descriptor, piece)
@@ -157,7 +157,7 @@ class AppendOnly:
         self._broken = False
 
     def close(self) -> None:
-        """Close the file; again does nothing."""
+        """Close the file; closing it again does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,4 +1,4 @@
-"""Whose rows they are, where they are handed over block by block: the cap on rows per user, kept by whoever learns."""
+"""Counts the users of rows that are handed over block by block: whoever learns the rows keeps the cap per user."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class LiveUsers:
         self._alone = threading.RLock()
 
     def promised(self, facts: Facts) -> Facts:
-        """Return what is known of an input whose rows are counted here."""
+        """Return the facts of an input whose rows are counted here."""
         users: dict[str, Any] = {"rows_per_user": self.rows_per_user, "user_separation": self.user_separation}
         return replace(facts, users_fixed=False, conditions=(*facts.conditions, *self.conditions), **users)
 
@@ -137,11 +137,11 @@ class LiveUsers:
                 self.settle(rows() - before)
 
     def settle(self, learnt: int) -> None:
-        """Say how many rows of the block were learnt: the others do not count."""
+        """State how many rows of the block were learnt; the others do not count."""
         self._table.undo(learnt)
 
     def secret_arrays(self) -> dict[str, NDArray[Any]]:
-        """Who was seen when, as named arrays: SECRET, with the key of the hash."""
+        """The record of users, as named arrays: SECRET, including the key of the hash."""
         return {f"users_{name}": array for name, array in self._table.secret_arrays().items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:

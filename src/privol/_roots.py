@@ -1,4 +1,4 @@
-"""Where a falling function is zero: ``scipy.optimize`` knows, but takes long to import."""
+"""Zero of a decreasing function; ``scipy.optimize`` has such a function but takes long to import."""
 
 from __future__ import annotations
 

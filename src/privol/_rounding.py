@@ -1,11 +1,11 @@
-"""What floating point adds to the figures that privacy rests on: the unit, the factor outwards, and bounds.
+"""What floating point adds to the figures that privacy rests on: the unit, the outward factor, and bounds.
 
-Two kinds of roundings are charged. *Public figures* (a sensitivity, a scale) are computed here in Python, once; each is
+Two kinds of rounding are charged. *Public figures* (a sensitivity, a scale) are computed here in Python, once; each is
 multiplied by :data:`UP` at the end, or is exact and then rounded up (:func:`ceil_double`, :func:`sum_up`). *What the
-kernels compute of a row* differs from the real function of it, differently in two streams; the functions below bound
-that, in multiples of :data:`UNIT`, and the proofs of the mechanisms (``docs/proofs``) say which of them applies.
+kernels compute from a row* differs from the exact function, and differs between two streams; the functions below bound
+this in multiples of :data:`UNIT`, and the proofs of the mechanisms (``docs/proofs``) say which of them applies.
 
-Margins of other sizes are deliberate, and say why where they stand.
+Margins of other sizes are deliberate, and their comments say why.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ __all__ = [
 #: normal doubles. Any k of them in a row are within ``k UNIT`` (Jeannerod and Rump 2018), with no term of higher order.
 UNIT = 2.0**-53
 
-#: Outwards: 9,007 units. A closed formula of public numbers has below a hundred operations, of which ``exp``, ``log``
-#: and their like are within four units each, so a positive figure times this is above its real value.
+#: The outward factor: 9,007 units. A closed formula of public numbers has fewer than a hundred operations, in which
+#: ``exp``, ``log`` and the like are within four units each, so a positive figure times this is above its exact value.
 UP = 1.0 + 1e-12
 
 
 def outward(x: float) -> float:
-    """Return a number above ``x >= 0`` by more than the rounding of a closed formula: ``x UP``, and one double more."""
+    """Return a number above ``x >= 0`` by more than a closed formula's rounding: the double after ``x UP``."""
     return math.nextafter(x * UP, math.inf)
 
 
 def up_to_digits(x: float, digits: int) -> float:
-    """Return a positive number rounded up to so many leading decimal digits, as people write numbers."""
+    """Return a positive number rounded up to ``digits`` significant decimal digits."""
     unit = 10.0 ** (math.floor(math.log10(x)) - digits + 1)
     return float(f"{math.ceil(x / unit) * unit:.{digits}g}")
 
@@ -62,7 +62,7 @@ def lanes(n: int) -> float:
 
 
 def bound_of_rows(x_bound: float, intercept: bool) -> float:
-    """L2 norm of a row with the intercept's constant 1, at most: exact without it, rounded up with it."""
+    """Largest L2 norm of a row with the intercept's constant 1: exact without an intercept, rounded up with it."""
     return math.sqrt(x_bound * x_bound + 1.0) * UP if intercept else x_bound
 
 
@@ -105,7 +105,7 @@ def sum_excess(terms: int) -> float:
 
 
 def ceil_double(exact: Fraction) -> float:
-    """Smallest double that is at least ``exact`` (at least 0); infinite beyond all doubles."""
+    """Smallest double that is at least ``exact`` (which is at least 0); infinite above all doubles."""
     try:
         nearest = float(exact)
     except OverflowError:
@@ -119,7 +119,7 @@ def square_up(x: float) -> float:
 
 
 def sum_up(terms: list[float]) -> float:
-    """Smallest double that is at least the sum of numbers of at least 0; ``inf`` allowed."""
+    """Smallest double that is at least the sum of nonnegative numbers; ``inf`` is allowed."""
     try:
         total = math.fsum(terms)
         if math.isinf(total) or math.fsum([*terms, -total]) <= 0.0:
@@ -131,7 +131,7 @@ def sum_up(terms: list[float]) -> float:
 
 def sqrt_up(x: Fraction) -> float:
     """Smallest double whose square is at least ``x`` (``x >= 0``)."""
-    # Scaled by a power of four, so that squares beyond the range of doubles still have a root within it.
+    # Scaled by a power of four, so that squares outside the range of doubles still have a root within it.
     shift = 600 if 0 < x < Fraction(2) ** -900 else -600 if x > 2**900 else 0
     try:
         root = math.ldexp(math.sqrt(x * Fraction(4) ** shift), -shift)

@@ -1,7 +1,7 @@
-"""Sparse matrices as they come in: their structure is checked before SciPy or a kernel follows it into memory.
+"""Sparse matrices from callers: their structure is checked before SciPy or a kernel uses it to access memory.
 
-SciPy's constructors look at the ends of the row pointers and at no index, and its conversions, slices and products
-believe both: a matrix that lies about them reads and writes other memory.
+SciPy's constructors check the ends of the row pointers but no index, and its conversions, slices and products trust
+both: a matrix with wrong ones makes them read and write other memory.
 """
 
 from __future__ import annotations
@@ -62,12 +62,13 @@ def sound_rows(X: Any, *, null: bool = False) -> Any:
         return _sound_csr(X, X.data, indices, indptr, null)
     except PrivolError:
         raise
-    except (IndexError, OverflowError, TypeError, ValueError) as error:  # SciPy's words on arrays that do not fit
+    # SciPy's errors for arrays that do not fit together
+    except (IndexError, OverflowError, TypeError, ValueError) as error:
         raise InvalidParameter(f"{X.format.upper()}: is no sparse matrix: {error}") from error
 
 
 def _to_csr(X: Any, null: bool) -> Any:
-    """CSR of a matrix of another format, checked as far as the conversion relies on it."""
+    """CSR of a matrix in another format, checked as far as the conversion requires."""
     kind, (n, d) = X.format.upper(), X.shape
     made = getattr(sparse, f"{X.format}_{_family(X)}")
     if X.format == "csc":
@@ -92,7 +93,7 @@ def _to_csr(X: Any, null: bool) -> Any:
         offsets = _integers(X.offsets, kind)
         if X.data.ndim != 2 or len(X.data) != len(offsets):
             raise InvalidParameter(f"DIA: found {len(offsets)} offsets for data of shape {X.data.shape}")
-        crossing = (-n < offsets) & (offsets < d)  # the conversion would count the others as they are, and cast them
+        crossing = (-n < offsets) & (offsets < d)  # the conversion would count and cast the others as they are
         return made((X.data[crossing], offsets[crossing]), shape=X.shape).tocsr()
     if X.format == "lil":
         columns, values = list(map(list, X.rows)), list(map(list, X.data))
@@ -102,22 +103,22 @@ def _to_csr(X: Any, null: bool) -> Any:
         indices = np.fromiter(chain.from_iterable(columns), np.int64, sum(lengths))
         data = np.fromiter(chain.from_iterable(values), X.dtype, sum(lengths))
         return _sound_csr(X, data, indices, np.cumsum([0, *lengths]), null)
-    return X.tocsr()  # DOK: its entries become a COO matrix, of which SciPy checks every index
+    return X.tocsr()  # DOK: its entries become a COO matrix, whose indices SciPy checks
 
 
 def _in_given_order(X: Any) -> Any:
-    """CSR of a COO matrix, the entries of each row in the order in which they stand.
+    """CSR of a COO matrix, with the entries of each row in their given order.
 
-    SciPy would add up those that repeat: in another order, and so to another sum, where another row is not sorted.
+    SciPy would add duplicates; if another row is unsorted, it would do so in another order, which changes the sum.
     """
-    X.has_canonical_format = True  # whatever it has
+    X.has_canonical_format = True  # whether or not it has
     found = X.tocsr()
     found.has_canonical_format = found.has_sorted_indices = False
     return found
 
 
 def _sound_csr(X: Any, data: Any, indices: Integers, indptr: Integers, null: bool) -> Any:
-    """CSR of X's shape, an array or a matrix as X is, from arrays whose pointers are sound."""
+    """CSR with X's shape and type (array or matrix), from arrays whose pointers are valid."""
     d, stored = X.shape[1], int(indptr[-1])
     used = indices[:stored]
     if stored and not 0 <= used.min() <= used.max() < d:
@@ -129,13 +130,13 @@ def _sound_csr(X: Any, data: Any, indices: Integers, indptr: Integers, null: boo
                 f"CSR: row {row} of the block has a column index outside 0..{d - 1}, found {found}", row=row
             )
         indptr, indices, data = _with_null_rows(indptr, used, data[:stored], rows)
-    if max(len(indices), *X.shape) <= np.iinfo(np.int32).max:  # SciPy would search all of them to say the same
+    if max(len(indices), *X.shape) <= np.iinfo(np.int32).max:  # SciPy would search all of them for the same answer
         indices, indptr = indices.astype(np.int32, copy=False), indptr.astype(np.int32, copy=False)
     return getattr(sparse, f"csr_{_family(X)}")((data, indices, indptr), shape=X.shape)
 
 
 def _with_null_rows(indptr: Integers, indices: Integers, data: Any, rows: Integers) -> tuple[Integers, Integers, Any]:
-    """The arrays of the same matrix with a single NaN in each of these rows."""
+    """Return the arrays of the same matrix with a single NaN in each of these rows."""
     lengths = np.diff(indptr)
     kept = np.ones(len(lengths), dtype=bool)
     kept[rows] = False
@@ -155,7 +156,7 @@ def _family(X: Any) -> str:
 
 
 def _structure(X: Any, n: int, what: str) -> tuple[Integers, Integers]:
-    """Copies of the pointers, which rise from 0 and stay within the entries, and of the indices."""
+    """Copy the indices and the pointers, which must rise from 0 and stay within the entries."""
     kind = X.format.upper()
     indptr, indices = _integers(X.indptr, kind), _integers(X.indices, kind)
     if len(indices) != len(X.data):
@@ -177,7 +178,7 @@ def _structure(X: Any, n: int, what: str) -> tuple[Integers, Integers]:
 
 
 def _integers(values: Any, kind: str) -> Integers:
-    """A copy of 32 or 64 bits, in the machine's byte order."""
+    """Copy integers to 32 or 64 bits in native byte order."""
     found = np.asarray(values)
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise InvalidParameter(

@@ -1,6 +1,6 @@
-"""How many threads a process uses, and work that they share: parts that do not depend on each other.
+"""How many threads a process uses, and work that they share: parts that are independent of each other.
 
-No result depends on the number of threads, to the last bit.
+Results are the same to the last bit for any number of threads.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ __all__ = ["each", "set_threads", "threads"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# More threads wait for each other: between kernels they take turns at the interpreter.
+# More threads would wait for each other: between kernels they take turns with the interpreter's lock.
 _MOST = 8
-# Handing a part to another thread takes some 50 us, in which so many cells are encoded.
+# Handing a part to another thread takes some 50 us, in which this many cells are encoded.
 _ENOUGH = 1 << 13
 
 _limit: int | None = None
 
 
 class _Helpers:
-    """The threads of this process beside the caller's. Made when first needed, and anew in a forked child."""
+    """The threads of this process beside the caller's, made when first needed, and made again in a forked child."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
 
     def pool(self) -> ThreadPoolExecutor:
-        # two threads may both make one: that which is not kept has no thread yet, and ends with its last reference
+        # two threads may both make one; the one that is not kept has no thread yet and ends with its last reference
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_MOST - 1, thread_name_prefix="privol-threads")
         return self._pool
 
     def forget(self) -> None:
-        """Leave the threads to the parent process: in a forked child there are none."""
+        """Leave the threads to the parent process: a forked child has none."""
         self._pool = None
 
 
@@ -76,7 +76,7 @@ def threads() -> int:
     if _limit is not None:
         return _limit
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # a list of numbers is one for each level of nested loops
+    # a list has one number for each level of nested loops
     told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     arrow = sys.modules.get("pyarrow")
     most = [own, _MOST]
@@ -125,17 +125,17 @@ def each(work: Callable[[Item], Result], items: Sequence[Item], *, cells: int) -
                 failed[at] = err
 
     helpers: list[Future[None]] = []
-    # where the interpreter is about to exit, or no thread can be had, the caller does all that is left
+    # if the interpreter is about to exit, or no thread is available, the caller does the rest
     with suppress(RuntimeError):
         helpers += (_HELPERS.pool().submit(copy_context().run, share) for _ in range(n - 1))
     try:
         share()
     finally:
-        left.clear()  # where the caller was interrupted
-        # those that have not begun never will, and are not waited for: all helpers may be waiting here themselves
+        left.clear()  # if the caller was interrupted
+        # jobs that have not begun never will, and nobody waits for them: all helpers may be waiting here themselves
         wait([helper for helper in helpers if not helper.cancel()])
     if failed:
-        # items are begun in order, so all before the first one that failed are done
+        # items begin in order, so all before the first failure are done
         failure = failed[min(failed)]
         try:
             raise failure

@@ -1,4 +1,4 @@
-"""Words that the command line must know before it imports anything heavy; their own rooms take them from here."""
+"""Words that the command line needs before it imports anything heavy; their own rooms import them from here."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ __all__ = [
     "WIDTHS",
 ]
 
-# What a loss is of: a label of two classes or a real target, with one score; labels of all classes, with a score each.
-# Messages to devices have a loss's place in this order: new ones come last.
+# What a loss applies to: with one score, a label of two classes or a real target; with a score for each class, labels
+# of all classes. Messages to devices encode a loss by its position in this order, so new ones are appended.
 _LOSSES = {
     "logistic": "label",
     "hinge": "label",
@@ -52,19 +52,19 @@ OF_TARGETS: tuple[str, ...] = tuple(name for name, of in _LOSSES.items() if of =
 OF_CLASSES: tuple[str, ...] = tuple(name for name in LOSSES if name not in OF_TARGETS)
 OF_ONE_SCORE: tuple[str, ...] = tuple(name for name, of in _LOSSES.items() if of != "scores")
 
-#: The losses that have a width, and what it is.
+#: The losses that have a width, and what the width is.
 WIDTHS: dict[str, str] = {
     "huber": "errors beyond this width count linearly.  [default: 1.0]",
     "smooth_hinge": "half the width of its rounded corner.  [default: 0.5]",
 }
 
-# What parameters may be; where kernels number them, in that order.
+# The values that parameters may have; where kernels number them, in that order.
 ADJACENCIES = ("replace", "zero_out")
 CALIBRATIONS = ("tight", "published")
 OBJECTIVE_CALIBRATIONS = ("tight", "published", "jmlr")
 NOISE_SHAPES = ("lipschitz", "smooth", "paper")
 L2_SCHEDULES = ("constant", "inverse_sqrt")
-#: Which of the iterates are averaged: all, by their number; all alike; or the last alone.
+#: How iterates are averaged: weighted by their number, equally, or only the last.
 AVERAGE_WEIGHTS = ("linear", "uniform", "last")
 MIN_L2 = ("quarter", "full")
 DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "banded", "independent")
@@ -73,14 +73,14 @@ RENEWALS = ("none", "repeat", "double")
 #: All but the last are pure.
 RANDOMIZERS = ("privunit", "duchi", "l2laplace", "laplace", "gaussian")
 STEPS = ("anytime", "horizon", "adaptive")
-#: Of the average: all releases alike, or release k in proportion to k or to k (k + 1).
+#: Weights of the average: equal, in proportion to k for release k, or in proportion to k (k + 1).
 AVERAGINGS = ("uniform", "linear", "quadratic")
 NOISE_POSITIONS = ("gradient", "output")
 REGULARIZERS = ("explicit", "implicit")
 THRESHOLDS = ("noise", "rda", "published")
-#: Ways to make one number of what a run releases.
+#: Ways to combine what a run releases into one number.
 STATISTICS = ("auto", "fitted")
-#: Of programs that are audited: how their tables differ, how they read rows, what happens where they fail.
+#: For programs that are audited: how their tables differ, how they read rows, what happens when they fail.
 PROGRAM_ADJACENCIES = ("replace", "add_remove", "zero_out")
 ROW_FORMATS = ("json", "csv")
 PROGRAM_FAILURES = ("raise", "skip", "count")

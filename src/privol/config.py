@@ -1,4 +1,4 @@
-"""What this installation is made of."""
+"""What this installation consists of."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 #: How far a projected point may lie outside, relative to the set's size: the worst error of two pairwise sums.
 FEASIBLE_RTOL = 2.0**-46
 
-# Sizes whose squares neither overflow nor underflow. The points to be projected may be any finite doubles.
+# Sizes whose squares neither overflow nor underflow. The points to project may be any finite doubles.
 _SMALLEST, _LARGEST = 1e-150, 1e150
 
 
@@ -36,7 +36,7 @@ def _scaled(x: FloatArray) -> tuple[FloatArray, int]:
 
 
 def _norm(x: FloatArray) -> float:
-    """Return ``||x||_2`` to within a few ulp at every scale; infinite if it is no double."""
+    """Return ``||x||_2`` to within a few ulp at every scale; infinite if it exceeds all doubles."""
     scaled, exponent = _scaled(x)
     try:
         return math.ldexp(math.sqrt(float(np.sum(np.square(scaled)))), exponent)
@@ -52,7 +52,7 @@ def _above(x: float) -> float:
 def _fill(descending: FloatArray, total: float) -> float:
     """Return ``tau > 0`` with ``sum(max(tau - gap, 0)) = total``; gaps are distances from the largest entry.
 
-    Gaps keep every sum free of cancellation, however large the entries are compared with ``total``.
+    Working with gaps avoids cancellation in every sum, however large the entries are compared with ``total``.
     """
     # An entry ``total`` below the largest one becomes 0; the cut keeps the sums finite.
     gaps = np.minimum(descending[0] - descending, 2.0 * total)
@@ -321,7 +321,7 @@ class Simplex(ConvexSet):
 
 @dataclass(frozen=True)
 class WholeSpace(ConvexSet):
-    """All vectors, for learners that need no bound of their models; the others refuse it."""
+    """All vectors, for learners that need no bound on their models; the other learners refuse it."""
 
     code: int = field(init=False, repr=False, default=4)
 

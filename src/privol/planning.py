@@ -1,4 +1,4 @@
-"""What a budget means before anything is spent: the noise of every release beside the signal.
+"""What a budget means before anything is spent: the noise of every release relative to the signal.
 
 Everything here is public arithmetic; no data is looked at.
 """
@@ -27,17 +27,17 @@ from .state import describe_parameters
 
 __all__ = ["Plan", "PlanRow", "Remedy", "UserTrade", "plan"]
 
-#: Noise of a row's score, relative to the largest score: up to the first the signal is clear, above the second it
-#: drowns. The scores that tell rows apart are several times smaller than the largest: on Forest Covertype a ratio of
-#: 0.015 costs 1 % of accuracy, 0.05 costs 4 %, 0.15 costs 13 % (PIGD, logistic loss, 120,000 rows).
+#: Noise of a row's score, relative to the largest score: below the first value the signal is clear, above the second it
+#: is lost in noise. The scores that tell rows apart are several times smaller than the largest: on Forest Covertype a
+#: ratio of 0.015 costs 1 % of accuracy, 0.05 costs 4 %, 0.15 costs 13 % (PIGD, logistic loss, 120,000 rows).
 CLEAR, DROWNED = 0.02, 0.1
 
-#: Of noise in an objective there is a bound alone: the losses' curvature takes about half of it, on the tables of
+#: For noise in an objective only a bound is known: the losses' curvature removes about half of it on the tables of
 #: docs/offline.md.
 _DAMPED = 2.0
 
 _ROWS = 7
-_EPOCHS = 4  # shown of a run that outlives its horizon
+_EPOCHS = 4  # shown for a run that outlives its horizon
 _MOST_RELEASES = 4_000_000  # a calibration costs time proportional to its releases
 
 
@@ -215,7 +215,7 @@ class Plan:
 
     @property
     def about_users(self) -> str:
-        """What :attr:`users` are."""
+        """The description of :attr:`users`."""
         return (
             "Noise of a budget for all rows of one user, in multiples of that for one row, by how many of them are "
             "learnt (rows_per_user) and how far apart they are (user_separation). More of them pay only where they "
@@ -223,7 +223,7 @@ class Plan:
         )
 
     def describe_user(self, trade: UserTrade) -> str:
-        """Return what so many rows of a user cost as a line of text."""
+        """Return the cost of a user's rows as a line of text."""
         rows = "1 row" if trade.rows == 1 else f"{trade.rows:,} rows"
         given = self.guarantee.user_separation
         apart = "" if trade.apart is None else f"{trade.apart:.3g} if {given:,} rows apart or more, "
@@ -232,7 +232,7 @@ class Plan:
 
     @property
     def extent(self) -> str:
-        """How many releases, rows and coordinates, in words."""
+        """The numbers of releases, rows and coordinates, in words."""
         if self.parameters.get("renewal", "none") != "none":
             return f"the first {_EPOCHS} epochs, the first of {self.horizon:,} rows, {self.dim} coordinates"
         return f"{self.guarantee.releases:,} release(s) over {self.horizon:,} rows, {self.dim} coordinates"
@@ -248,7 +248,7 @@ def describe_derived(derived: Mapping[str, float]) -> str:
 
 
 def describe_remedy(remedy: Remedy, *, option: bool = False) -> str:
-    """Return a remedy as one line of text, in the words of Python or, if ``option``, of the command line."""
+    """Return a remedy as one line of text, in terms of Python or, with ``option``, of the command line."""
     change = f"{remedy.parameter}={remedy.value!r}"
     if option:
         change = f"--{remedy.parameter.replace('_', '-')} {remedy.value}"
@@ -260,7 +260,7 @@ def _share(ratio: float) -> str:
 
 
 def noise_row(calibration: RunPlan, row: int, *, early: bool = False) -> PlanRow:
-    """Return the noise of a release after ``row``; ``early``: the only release, of a run that ends there."""
+    """Return the noise of a release after ``row``; ``early``: it is the only release, of a run that ends there."""
     problem = calibration.problem
     radius = problem.radius
     at_zero = problem.weight * loss_at_zero(problem.loss, max(problem.outputs, 2), problem.y_bound)
@@ -313,12 +313,12 @@ def noise_of_fit(calibration: Any, *, n: int, x_bound: float, intercept: bool) -
 
 
 def in_objective(calibration: Any) -> bool:
-    """Whether the noise of a fit is in what is minimised."""
+    """Whether the noise of a fit is in the objective."""
     return hasattr(calibration, "final_scale")
 
 
 def drowned_fit(calibration: Any, row: PlanRow) -> str | None:
-    """Return the verdict on a fit's noise where it drowns the signal, else ``None``."""
+    """Return the verdict on a fit whose noise hides the signal, else ``None``."""
     verdict, _ = _verdict_of_fit(calibration, row)
     return verdict if verdict.startswith("NOISE") else None
 
@@ -425,7 +425,7 @@ def plan(
     if unknown:
         raise InvalidParameter(f"{learner} has no parameter {', '.join(unknown)}")
     made: Any = kind(**params)
-    if "mu" in made.get_params(deep=False):  # of an epsilon remedies ask for more
+    if "mu" in made.get_params(deep=False):  # remedies ask for more epsilon
         params = {**params, "mu": None, "epsilon": epsilon_of(made)}
         made = kind(**params)
     n_classes = integer(n_classes=n_classes, at_least=2)
@@ -442,7 +442,7 @@ def plan(
     guarantee = made.guarantee_of(
         calibration, private=made.random_state is None, bit_source=make_source(made.random_state).description
     )
-    if users is not None or guarantee.unit == "user":  # whose conditions depend on who keeps the rows apart
+    if users is not None or guarantee.unit == "user":  # their conditions depend on who keeps the rows apart
         guarantee = promised_by(users, guarantee, calibration)
     rows = tuple(noise_row(calibration, t, early=early) for t, early in _shown_rows(calibration))
     verdict, clear = _verdict(rows, radius)
@@ -473,7 +473,7 @@ def plan(
 def _trades(
     kind: Any, params: Mapping[str, Any], guarantee: Guarantee, n_features: int, horizon: int, n_classes: int
 ) -> tuple[UserTrade, ...]:
-    """What a budget for users costs, of learners that have one, where something is said of users."""
+    """The cost of a budget for users, for learners that have one, if users are mentioned."""
     given, apart = guarantee.rows_per_user, guarantee.user_separation
     if given is None or guarantee.kind != "gdp" or "rows_per_user" not in kind().get_params(deep=False):
         return ()
@@ -499,9 +499,9 @@ def _trades(
 
 
 def _shown_rows(calibration: RunPlan) -> list[tuple[int, bool]]:
-    """Some of the release rows and the last; and whether that is the release of a run that ends there.
+    """Some release rows and the last one, each with a flag for the release of a run that ends there.
 
-    Of a run that outlives its horizon, where its only release is the last: those of runs that end with an epoch.
+    For a run that outlives its horizon and releases only the last model: the releases of runs that end with an epoch.
     """
     releases, count = calibration.releases, calibration.releases.count
     if calibration.epochs is not None and calibration.epochs.renewal != "none":
@@ -516,18 +516,18 @@ def _shown_rows(calibration: RunPlan) -> list[tuple[int, bool]]:
 
 
 def drowning(last: PlanRow, radius: float) -> str | None:
-    """Return the verdict of a plan on its last release, where noise drowns the signal, else ``None``."""
+    """Return the verdict of a plan on its last release if noise hides the signal, else ``None``."""
     return _verdict((last,), radius)[0] if last.ratio > DROWNED else None
 
 
 def _verdict(rows: tuple[PlanRow, ...], radius: float, *, damped: float = 1.0) -> tuple[str, bool]:
-    """One line about the last release, and whether its signal is clear; ``damped``: by how much noise is below it."""
+    """One line about the last release, and whether its signal is clear; ``damped``: a factor that lowers noise."""
     if not rows:
         return "nothing is released", True
     last = rows[-1]
     if last.std == 0.0:
         return "no noise: the releases are exact, and nothing is guaranteed", True
-    # A projected noise vector much longer than the radius leaves the model's direction to chance.
+    # Projecting a noise vector much longer than the radius leaves the model's direction to chance.
     figures = (
         f"at the last release the noise moves a row's score by {'at most ' * (damped > 1.0)}{_share(last.ratio)} the "
         "largest score "
@@ -541,14 +541,14 @@ def _verdict(rows: tuple[PlanRow, ...], radius: float, *, damped: float = 1.0) -
 
 
 def _search(ratio: Callable[[float], float], start: float, factor: float, steps: int) -> float | None:
-    """Least value of three digits above ``start`` that comes to CLEAR; ``None`` if ``steps`` steps do not reach it."""
+    """Least value of three digits above ``start`` that reaches CLEAR; ``None`` if ``steps`` steps do not."""
     low, high = start, start
     for _ in range(steps):
         low, high = high, high * factor
         try:
             if ratio(high) <= CLEAR:
                 break
-        except InvalidParameter:  # as some randomizers have a largest epsilon
+        except InvalidParameter:  # some randomizers have a largest epsilon
             return None
     else:
         return None
@@ -559,11 +559,11 @@ def _search(ratio: Callable[[float], float], start: float, factor: float, steps:
 
 
 def _remedies(made: Any, calibration: RunPlan, horizon: int, now: float, last: Callable[..., PlanRow]) -> list[Remedy]:
-    """Single changes that bring the noise down to CLEAR; fewer releases and another noise shape as far as they go."""
+    """Single changes that reduce the noise to CLEAR; fewer releases and another noise shape go as far as they can."""
     found: list[Remedy] = []
     releases = calibration.releases
     tight = getattr(made, "calibration", "tight") == "tight"
-    paid = hasattr(made, "noise_shape")  # releases that cost something
+    paid = hasattr(made, "noise_shape")  # the releases have a cost
 
     def add(parameter: str, value: Any, then: float, cost: str) -> None:
         if then < now:
@@ -579,7 +579,7 @@ def _remedies(made: Any, calibration: RunPlan, horizon: int, now: float, last: C
 
     if tight and hasattr(made, "l2"):
         l2 = _search(lambda v: last(l2=v).ratio, made.l2 or 1e-6, 2.0, 24)
-        # a score below 1 hardly tells the classes apart
+        # a score below 1 hardly separates the classes
         if l2 is not None and last(l2=l2).signal_score >= 1.0:
             add("l2", l2, last(l2=l2).ratio, "a model drawn closer to 0")
 
@@ -590,7 +590,7 @@ def _remedies(made: Any, calibration: RunPlan, horizon: int, now: float, last: C
             rows = math.ceil(n)
             add("horizon", rows, last(n=rows).ratio, f"{rows / horizon:.3g} times the rows")
 
-    stated = made.epsilon is not None  # else the noise is
+    stated = made.epsilon is not None  # otherwise the noise is stated
     epsilon = _search(lambda v: last(epsilon=v).ratio, made.epsilon, 2.0, 16) if stated else None
     if epsilon is not None and epsilon <= WEAK_EPSILON:
         add("epsilon", epsilon, last(epsilon=epsilon).ratio, "less privacy")

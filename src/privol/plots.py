@@ -1,4 +1,4 @@
-"""Pictures of a run. Whatever they show of the rows' losses is not private, and they say so."""
+"""Pictures of a run. Whatever they show about the rows' losses is not private, and they say so."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def plot_comparison(record: Mapping[str, Any], *, title: str, releases: list[int
             if run is None:
                 continue
             rows = np.asarray(run["curve"]["row"])
-            # None, where only rows of one class had come, becomes NaN: a gap in the line
+            # None, while only rows of one class had come, becomes NaN: a gap in the line
             mean = np.asarray(run["curve"][name], dtype=np.float64)
             recent = _trailing(rows, np.asarray(run["curve"][f"recent_{name}"], dtype=np.float64))
             axis.plot(rows, recent, color=colour, alpha=0.3, linewidth=1)
@@ -76,7 +76,7 @@ def plot_comparison(record: Mapping[str, Any], *, title: str, releases: list[int
         for row in releases[:50]:
             axis.axvline(row, color="grey", linewidth=0.6, linestyle=":")
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
-        if name == "loss":  # noise can make early losses huge: the interesting part is what is left
+        if name == "loss":  # noise can make early losses huge: the rest is the interesting part
             high = min(high, best + 3 * max(record["run"]["progressive"]["loss"] - best, 0.1))
         margin = 0.05 * max(high - low, 1e-6)
         axis.set_ylim(low - margin, high + margin)
@@ -126,7 +126,8 @@ def plot_spending(steps: Sequence[tuple[str, int, float]], *, delta: float) -> b
 def arena_figure(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) -> Figure:
     """Return the figure of :func:`plot_arena`, with its legend next to the panels."""
     places = sorted({epsilon for lines in panels.values() for line in lines.values() for epsilon, _ in line})
-    at = {epsilon: place for place, epsilon in enumerate(places)}  # equally far apart: infinity has no other place
+    # equally spaced, because infinity would have no place otherwise
+    at = {epsilon: place for place, epsilon in enumerate(places)}
     names = dict.fromkeys(name for lines in panels.values() for name in lines)
     looks: dict[str, dict[str, Any]] = {  # eight colours and seven markers: no two of 56 names look alike
         name: {"color": _COLOURS[number % 8], "marker": "osD^vPX"[number % 7]} for number, name in enumerate(names)
@@ -174,15 +175,15 @@ def plot_arena(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
     return buffer.getvalue()
 
 
-#: Colours that colour-blind people tell apart (Okabe and Ito); every curve has a marker or dashes of its own besides.
+#: Colours that colour-blind people can tell apart (Okabe and Ito); every curve also has its own marker or dashes.
 _COLOURS = "#0072B2", "#E69F00", "#CC79A7", "#56B4E9", "#D55E00", "#009E73", "#7F7F7F", "#5B3A8E"
 _MARKERS = "osD^vP*h"
 _DASHES = "--", "-.", ":", (0, (1, 3)), (0, (8, 3)), (0, (5, 1, 1, 1, 1, 1))
-_ROOM = 45  # characters of a legend's entry that fit beside each other in half a figure
+_ROOM = 45  # characters of a legend entry that fit side by side in half a figure
 
 
 def panels_figure(panels: Sequence[Panel]) -> Figure:
-    """Return the figure of :func:`plot_panels`, which has two panels in a row; legends stand below their panels."""
+    """Return the figure of :func:`plot_panels`, with two panels in a row and each legend below its panel."""
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     legend = max(len(panel.lines) for panel in panels)
@@ -200,7 +201,7 @@ def panels_figure(panels: Sequence[Panel]) -> Figure:
             words: dict[str, Any] = {"color": _COLOURS[number % len(_COLOURS)], "linewidth": 1.4}
             if line.kind == "measured":
                 words |= {"marker": _MARKERS[number % len(_MARKERS)], "markersize": 4, "markevery": _every(line.x)}
-                if number >= len(_COLOURS):  # colours and markers begin again: hollow, and dashed
+                if number >= len(_COLOURS):  # colours and markers repeat, now hollow and dashed
                     words |= {"markerfacecolor": "white", "linestyle": _DASHES[number // len(_COLOURS) % len(_DASHES)]}
             elif line.kind == "bound":
                 words |= {"color": "#555555", "linestyle": _DASHES[number % len(_DASHES)]}
@@ -208,7 +209,7 @@ def panels_figure(panels: Sequence[Panel]) -> Figure:
                 words |= {"color": "black", "marker": "x+1234"[number % 6], "markersize": 8, "linewidth": 0.8,
                           "linestyle": _DASHES[number % len(_DASHES)], "zorder": 5}  # fmt: skip
             x = line.x
-            if panel.names:  # beside each other, and not joined: between names is nothing
+            if panel.names:  # side by side and not joined: there is nothing between names
                 x = tuple(place + 0.12 * (sum(counts.values()) - 1 - (len(panel.lines) - 1) / 2) for place in line.x)
                 words["linestyle"] = "none"
             axis.errorbar(x, line.y, yerr=line.spread, capsize=3, label=line.label, **words)
@@ -247,7 +248,7 @@ def plot_panels(panels: Sequence[Panel]) -> bytes:
 
 
 def _trailing(rows: np.ndarray[Any, Any], recent: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Mean over the last twentieth of the points, weighted by their rows; NaN counts nowhere."""
+    """Mean over the last twentieth of the points, weighted by their rows; NaN is ignored."""
     known = ~np.isnan(recent)
     width = np.where(known, np.diff(rows, prepend=0), 0).astype(np.float64)
     window = max(1, len(rows) // 20)

@@ -63,10 +63,11 @@ def as_river(learner: Any, *, classes: Sequence[Any] | None = None, features: Se
 
 
 class _Wrapped:
-    """What both kinds share. Rows are dicts; what a row lacks or has besides the features is no error, as in River.
+    """What both kinds share. Rows are dicts; missing and additional features are no errors, as in River.
 
-    Of a learner a feature that a row lacks is 0; of :class:`PrivateClassifier` and :class:`PrivateRegressor` it is a
-    missing cell. What the first row (or ``features``) did not have is left out. Both look at that row alone.
+    A feature that a row lacks is 0 for a learner and a missing cell for :class:`PrivateClassifier` and
+    :class:`PrivateRegressor`. Features that the first row (or ``features``) did not have are left out. Both depend on
+    that row alone.
     """
 
     learner: Any
@@ -95,7 +96,7 @@ class _Wrapped:
         return bool(self.learner.__sklearn_is_fitted__())
 
     def _row(self, x: dict[Any, Any]) -> dict[Any, Any]:
-        """Return a row of the names that are known."""
+        """Return a row with only the known names."""
         names = self._names
         if names is None or x.keys() == self._known:
             return x
@@ -231,7 +232,7 @@ _KINDS = {"RiverClassifier": (_Classifying, "Classifier"), "RiverRegressor": (_R
 
 
 def _kind(name: str) -> Any:
-    """Return an estimator's class, which is River's as well: it is made when River is asked for first."""
+    """Return an estimator's class, which is also River's: it is made when River is first needed."""
     known = globals().get(name)
     if known is None:
         try:

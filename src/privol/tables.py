@@ -1,4 +1,4 @@
-"""Records as text for people: tables on the terminal."""
+"""Records as text for people: tables in the terminal."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ __all__ = [
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        raise  # called where the error is handled; who printed knows what a closed pipe means
+        raise  # called where the error is handled; the code that printed knows what a closed pipe means
 
 
 def show(parts: Iterable[RenderableType], width: int = 110) -> None:
-    """Print the parts of a report, at the terminal's width up to that many columns (that many without a terminal)."""
+    """Print the parts of a report at the terminal's width, up to ``width`` columns (``width`` without a terminal)."""
     console = _Console(file=sys.stdout, highlight=False)
     console.width = min(console.width, width) if console.is_terminal else width
     for part in parts:
@@ -49,7 +49,7 @@ def show(parts: Iterable[RenderableType], width: int = 110) -> None:
             continue
         with console.capture() as captured:
             console.print(part)
-        # nobody who pastes it wants the blanks that fill a column
+        # the blanks that fill a column would be copied with the text
         sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
 
 
@@ -97,7 +97,7 @@ _NOT_PRIVATE = "NOT PRIVATE"
 
 
 def headline_of(record: Mapping[str, Any]) -> list[RenderableType]:
-    """Return what a run guarantees, how it ended where it was cut short, and the warnings that are public."""
+    """Return a run's guarantee, how it ended if it was cut short, and the public warnings."""
     parts: list[RenderableType] = [_headline(record["summary"], record["model_private"], _whose(record))]
     if record["status"] == "interrupted":
         doing = "while it was learning" if record["interrupted_while"] == "learning" else "after learning"
@@ -108,7 +108,7 @@ def headline_of(record: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def warnings_of(record: Mapping[str, Any], *, private: bool) -> list[RenderableType]:
-    """Return the warnings of a run that rest on public figures (``private``), or those that its rows show."""
+    """Return the warnings of a run that rest on public figures or, with ``private``, those that its rows show."""
     return _warnings(words for words in record["warnings"] if words.startswith(_NOT_PRIVATE) is not private)
 
 
@@ -132,7 +132,7 @@ def _facts(record: Mapping[str, Any]) -> RenderableType:
 
 
 def facts_of(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what was learnt from what, and released: names and texts."""
+    """Return what was learnt, from which rows, and what was released: names and texts."""
     facts: list[tuple[str, str]] = []
 
     def add(name: str, text: str) -> None:
@@ -168,12 +168,12 @@ def facts_of(record: Mapping[str, Any]) -> list[tuple[str, str]]:
                 f"the models alone epsilon {format_up(models['epsilon'])} (mu {format_up(models['mu'])}); the metrics "
                 f"add mu {format_up(metrics['mu'])} (squares of mu add up)",
             )
-    elif record["guarantee"]["kind"] == "approximate":  # of one release, which has no parts
+    elif record["guarantee"]["kind"] == "approximate":  # of one release, without parts
         add("budget spent", "all of it")
     add("models released", _releases(record))
     if record["noise"] is not None:
         noise, reach = record["noise"], record["noise"]["largest_score"]
-        most = "at most " if noise.get("bound") else ""  # of noise that the losses' curvature damps
+        most = "at most " if noise.get("bound") else ""  # for noise that the losses' curvature damps
         add(
             "noise of the last" if record["horizon"] is not None else "its noise",
             f"std {most}{noise['std']:.4g} per coordinate, norm about {noise['noise_norm']:.4g}; "
@@ -200,7 +200,7 @@ def _classes(labels: list[str]) -> str:
 
 
 def spent_note(budget: Mapping[str, Any]) -> str:
-    """Say what of a budget was spent."""
+    """Return a note on how much of a budget was spent."""
     reserved, spent = budget["reserved"]["mu"], budget["spent"]["mu"]
     if spent >= (1.0 - 1e-6) * reserved:
         return "all of it"
@@ -221,7 +221,7 @@ _DROPPED = {
 
 
 def dropped_note(record: Mapping[str, Any]) -> Text:
-    """Say which rows were left out or made null. Not private."""
+    """Return a note on rows that were left out or made null. Not private."""
     what = "dropped" if record["guarantee"].get("users_fixed", True) else "made null rows"
     counts = "; ".join(_DROPPED[reason].format(number) for reason, number in record["dropped"]["rows"].items())
     return Text(f"Rows {what}: {counts} ({_NOT_PRIVATE})", style="red")
@@ -243,7 +243,7 @@ def _files(record: Mapping[str, Any]) -> RenderableType:
     return table
 
 
-#: Runs of a comparison by the names of their columns.
+#: Runs of a comparison, with the names of their columns.
 _RUNS = {
     "run": "this run",
     "noiseless": "no noise,\nsame releases",
@@ -252,7 +252,7 @@ _RUNS = {
 
 
 def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
-    # name in the records, and above its columns; the loss itself comes first, which may be the log-loss
+    # names in the records and column headings; the loss itself, which may be the log-loss, comes first
     own = found["run"]["progressive"]
     words = {"loss": "log-loss" if own.get("log_loss") == own["loss"] else "loss"}
     if found["classification"]:
@@ -322,7 +322,7 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _fit_diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
-    """Return the figures of an offline model on the rows that it was learnt from, beside those of a constant."""
+    """Return an offline model's figures on the rows that it was learnt from, beside those of a constant."""
     own, span, deviation = found["final_model"], found["target_range"], found["deviation_of_targets"]
     words = {"accuracy": "accuracy", "log_loss": "log-loss", "auc": "AUC"}
     always = {"accuracy": found["majority_accuracy"]}
@@ -352,7 +352,7 @@ _SHOWN_COLUMNS = 8
 
 
 def _encoding(found: Mapping[str, Any]) -> str:
-    """Say what the first rows taught, and what was left out."""
+    """Return a note on what the first rows taught, and what was left out."""
     said = f"learnt from the first {found['rows']:,} rows, which the model does not learn; "
     if found["reused"]:
         said = f"learnt from {found['rows']:,} rows, and the model learns them too, by the rest of the budget; "
@@ -384,8 +384,8 @@ def _some(names: list[str]) -> str:
 
 
 def cells_note(found: Mapping[str, Any], written: str | None = None) -> str:
-    """Say which cells a schema does not take as they are, and where the rest of them is written. Not private."""
-    columns = sorted(found["columns"].items(), key=lambda item: -sum(item[1].values()))  # equal ones stay as they are
+    """Return a note on cells that a schema does not take as they are, and where the full list is. Not private."""
+    columns = sorted(found["columns"].items(), key=lambda item: -sum(item[1].values()))  # equal ones keep their order
     listed = [
         f"{name} {', '.join(f'{n:,} {kind}' for kind, n in counts.items())}"
         for name, counts in columns[:_SHOWN_COLUMNS]
@@ -413,7 +413,7 @@ def private_metrics_report(record: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def private_total(record: Mapping[str, Any]) -> list[RenderableType]:
-    """Return privately released metrics, those of all rows alone where there are some."""
+    """Return privately released metrics; if there are some for all rows, only those."""
     return _metrics(record if record["total"] is None else {**record, "windows": []})
 
 
@@ -479,12 +479,12 @@ def plan_report(plan: Plan, in_target_units: float | None = None) -> list[Render
     return [*parts, Text(), *_full(plan.guarantee.sentence(), private)]
 
 
-#: Of a table of rows that may be many.
+#: For a table that may have many rows.
 _MOST_LINES = 8
 
 
 def outlook_report(found: Outlook) -> list[RenderableType]:
-    """Return the report of what the first rows of a table can teach: phases, verdict, what would help."""
+    """Return the report on what the first rows of a table can teach: phases, verdict, remedies."""
     plan, rest = found.plan, found.n_rows - found.plan.rows
     of = f"{plan.columns:,} columns" + (" and the target" if plan.target else "")
     mu = "without noise" if plan.mu == float("inf") else f"{format_up(plan.mu)}-GDP"
@@ -517,7 +517,7 @@ def outlook_report(found: Outlook) -> list[RenderableType]:
 
 
 def _about_users(found: Outlook) -> list[RenderableType]:
-    """What of a user's budget the rows that teach cost, and what more or fewer rows of a user would bring."""
+    """Return how much of a user's budget the rows that teach cost, and the effect of more or fewer rows per user."""
     parts: list[RenderableType] = []
     if found.teaching:
         table = Table(title="What a user's rows that teach cost, where they cost most", title_justify="left")
@@ -540,7 +540,7 @@ def _about_users(found: Outlook) -> list[RenderableType]:
 
 
 def audit_report(audits: Sequence[Audit]) -> list[RenderableType]:
-    """Return the report of audits: claims beside what was proved against them."""
+    """Return the report of audits: claims, and what was proved against them."""
     table = Table(title="Lower bounds by runs on two neighbouring streams, beside the claims", title_justify="left")
     for name in ("epsilon", "delta", "mu", "epsilon at least", "mu at least", "mu if Gaussian", "ratio"):
         table.add_column(name, justify="right")

@@ -1,9 +1,9 @@
 """Private tuning: the best of many fits within one budget, whatever the number of candidates.
 
-To fit every candidate and publish the best releases all fits, and a choice by raw scores also releases something of the
-rows that were scored. Here a random number of random candidates is fitted, and only the best by a private score is
-released. This costs about twice as much as a single fit, however many fits there were (Papernot and
-Steinke 2022; ``docs/proofs/selection.md``).
+Fitting every candidate and publishing the best releases all fits, and a choice by raw scores also reveals something
+about the scored rows. Here a random number of random candidates is fitted, and only the best by a private score is
+released. This costs about twice as much as a single fit, however many fits there were (Papernot and Steinke 2022;
+``docs/proofs/selection.md``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = ["PrivateSelection", "repetitions_of"]
 
 FloatArray = NDArray[np.float64]
 
-_SHARE = 1 << 20  # a score of 1, in integers
+_SHARE = 1 << 20  # the integer that stands for a score of 1
 
 
 def repetitions_of(mean: float) -> int:
@@ -82,10 +82,10 @@ def repetitions_of(mean: float) -> int:
 
 
 def _number_of_fits(m: int, bits: np.random.Generator) -> int:
-    """Draw k with P(k) in proportion to ``(1 - 1/m)^k / k``, exactly, by some m draws of integers.
+    """Draw k with P(k) in proportion to ``(1 - 1/m)^k / k``, exactly, from about m integer draws.
 
-    k below the first power of two from m on is proposed by its number of binary digits, and a larger one as a
-    geometric number: docs/proofs/selection.md has why what is kept has the law.
+    A k below the first power of two from m on is proposed by its number of binary digits, a larger one as a geometric
+    number: docs/proofs/selection.md proves that the accepted ones have this distribution.
     """
     top = (m - 1).bit_length()
     while True:
@@ -113,14 +113,14 @@ def _before_zero(m: int, bits: np.random.Generator) -> int:
 
 @dataclass(frozen=True)
 class _OneRun:
-    """What one row may cost in a fit, or in its score: pure differential privacy, or what is within mu-GDP."""
+    """What one row may cost in a fit, or in its score: pure differential privacy, or anything within mu-GDP."""
 
     epsilon: float
     mu: float | None = None
 
     @classmethod
     def of_selection(cls, epsilon: float, delta: float, m: int, rows: int = 1) -> _OneRun:
-        """Keep so many rows of a user within the budget together, and one row within that part of its epsilon."""
+        """Keep a user's rows together within the budget, and each row within its part of epsilon."""
         if delta == 0.0:
             return cls(budget_of_rows(0.5 * epsilon, 0.0, rows, curve=False)[0])
         mu = selection_mu(epsilon, delta, m)
@@ -138,7 +138,7 @@ class _OneRun:
         return guarantee.kind == "gdp" and self.mu is not None and guarantee.mu <= self.mu
 
     def add_noise(self, total: int, random_state: Any) -> float:
-        """To a sum of which one row moves _SHARE at most; scales are exact doubles."""
+        """Add noise to a sum that one row moves by at most _SHARE; scales are exact doubles."""
         if self.mu is None:
             scale = math.nextafter(_SHARE / self.epsilon, math.inf)
             return int(DiscreteLaplace(scale=scale, random_state=random_state).add(np.array([total]))[0])
@@ -148,7 +148,7 @@ class _OneRun:
 
 @dataclass(frozen=True)
 class _Scored:
-    score: float  # noisy
+    score: float  # including noise
     tie: int
     index: int
     learner: Any
@@ -164,9 +164,9 @@ class _Selected:
 
 
 def _usable(X: Any, codes: FloatArray) -> tuple[Any, NDArray[np.bool_]]:
-    """Rows with zeros in the place of those that are null or have no target, and which are not.
+    """Rows with zeros in place of those that are null or have no target, and which rows are usable.
 
-    As many rows as before: a product of matrices rounds by their shape, and no row may move another's prediction.
+    The number of rows does not change: a matrix product rounds by its shape, and no row may move another's prediction.
     """
     usable = (squared_norms(X) >= 0.0) & ~np.isnan(codes)
     if sparse.issparse(X):
@@ -177,7 +177,7 @@ def _usable(X: Any, codes: FloatArray) -> tuple[Any, NDArray[np.bool_]]:
 
 
 def _with_null_rows(X: Any, null: NDArray[np.bool_]) -> Any:
-    """Rows of which some have an entry that is no number, and so are null rows; all others keep every entry."""
+    """Rows of which some get an entry that is not a number, so that they are null rows; the others keep every entry."""
     if not sparse.issparse(X):
         return np.where(null[:, None], np.nan, X)
     entries = np.diff(X.indptr)
@@ -308,7 +308,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
             If a fit's solver failed. This, and any other end after the budget is reserved, including Ctrl-C, is
             charged as a release.
         """
-        # what is checked is what is run, whoever sets parameters meanwhile
+        # the checked values are the ones used, even if parameters are set meanwhile
         return self._take(self._fixed()._select(X, y, users))
 
     def _fixed(self) -> Self:
@@ -343,7 +343,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         adjacency = choice(ADJACENCIES, adjacency=self.adjacency)
         first = self._first()
         counting = counting_for(self, users, None, refuse=first.on_invalid == "raise")
-        if counting is not None:  # what is proved at one delta leaves nothing of it for two users with one hash
+        if counting is not None:  # a guarantee at only one delta leaves no delta for two users with the same hash
             delta = delta_of_noise(delta, most)
         one = _OneRun.of_selection(whole, delta, m, most)
         number(error_bound=self.error_bound, above=0.0)
@@ -367,7 +367,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         for words in weaknesses(guarantee, rows=n):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         account = self._ledger(adjacency).open(learner=type(self).__name__, guarantee=guarantee)
-        # however it ends, the rows may have made it: an error, a clock that ran out; and fits may be in a traceback
+        # any ending may depend on the rows: an error, a time limit; and a traceback may hold fits
         account.attach(lambda: (n, 1, square_up(guarantee.mu)))
         try:
             best = self._best(rows, one, budgets, m, np.random.Generator(bits), n - held)
@@ -376,10 +376,10 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
             account.close()
         return _Selected(best, guarantee, account, held, classes)
 
-    # ---- what is tried ------------------------------------------------------------------------------
+    # ---- the candidates -----------------------------------------------------------------------------
 
     def _first(self) -> Any:
-        """Check that the candidates are of one kind; return the first."""
+        """Check that the candidates are of one kind, and return the first."""
         kinds = {get_loss(candidate.loss).kind for candidate in self.candidates}
         if len(kinds) > 1:
             raise InvalidParameter("candidates must all be for classes or all for targets, found both")
@@ -396,19 +396,19 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
 
     def _made(self, candidate: Any, epsilon: float, classes: NDArray[Any] | None, random_state: Any) -> Any:
         made = fresh_copy(candidate)
-        words = {"mu": None} if "mu" in candidate.get_params(deep=False) else {}  # epsilon is in its place
+        words = {"mu": None} if "mu" in candidate.get_params(deep=False) else {}  # epsilon replaces it
         made.set_params(epsilon=epsilon, adjacency=self.adjacency, ledger=None, random_state=random_state, **words)
         return made if classes is None else made.declare_classes(classes)
 
     def _budget(self, candidate: Any, one: _OneRun, classes: NDArray[Any] | None, shape: tuple[int, int, int]) -> float:
-        """Return the epsilon of a candidate's fits; refuse it, before anything is fitted, if one of them costs more."""
+        """Return the epsilon of a candidate's fits; refuse one whose fits cost more, before anything is fitted."""
         given = candidate.get_params(deep=False)
         own, horizon = given.get("delta") or 0.0, given.get("horizon")
         if horizon is not None and horizon < shape[1]:
             raise InvalidParameter(f"{candidate!r} has a horizon of {horizon}, and {shape[1]} rows are to be fitted")
         budgets = [one.epsilon]
         if one.mu is not None and own > 0.0:
-            budgets.insert(0, gdp_epsilon(one.mu, own) * (1.0 - 1e-9))  # down: the fit's mu is checked
+            budgets.insert(0, gdp_epsilon(one.mu, own) * (1.0 - 1e-9))  # downwards: the fit's mu is checked
         found = []
         for epsilon in budgets:
             guarantee = promise_of(self._made(candidate, epsilon, classes, 0), *shape)
@@ -441,12 +441,13 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
             failed = False
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", PrivacyWarning)  # what is released has the selection's guarantee
-                    warnings.simplefilter("ignore", ScaledRowsWarning)  # which and how many are fitted is secret
+                    warnings.simplefilter("ignore", PrivacyWarning)  # the release has the selection's guarantee
+                    # which candidates are fitted, and how many, is secret
+                    warnings.simplefilter("ignore", ScaledRowsWarning)
                     made.fit(X[:n_train], y[:n_train])
             except SolverFailure:
                 failed = True
-            if failed:  # raised here, so that nothing leads to the solver's own
+            if failed:  # raised here, with no link to the solver's own error
                 raise SelectionFailure(
                     f"the solver of candidate {index} failed: nothing was released, and the budget counts as spent, as "
                     "that it failed is seen. More steps (max_iter) or a larger l2 may help"
@@ -460,12 +461,12 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         return best
 
     def _score(self, made: Any, X: Any, codes: FloatArray, usable: NDArray[np.bool_], targets: Targets) -> int:
-        """Sum over rows of integers from 0 to ``_SHARE``; of those that are not usable 0."""
+        """Sum over rows of integers from 0 to ``_SHARE``; rows that are not usable count 0."""
         predicted = made.predict(X)
         if "classes_" in vars(made):
             return int(np.count_nonzero((targets.encode(predicted, 0) == codes) & usable)) * _SHARE
         wrong = np.abs(predicted - np.where(usable, codes, 0.0)) / float(self.error_bound)
-        right = usable & (wrong < 1.0)  # not where a prediction overflowed
+        right = usable & (wrong < 1.0)  # false where a prediction overflowed
         return int(np.sum(np.floor((1.0 - wrong[right]) * _SHARE).astype(np.int64)))
 
     # ---- what is released ---------------------------------------------------------------------------
@@ -506,7 +507,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         )
 
     def _for_users(self, found: Guarantee, most: int, counting: LiveUsers | None) -> Guarantee:
-        """Say that the figures are for all rows of a user, where they are, and who keeps their number."""
+        """State that the figures are for all rows of a user, if they are, and who keeps their number."""
         if self.rows_per_user is None:
             return found
         found = replace(found, unit="user", rows_per_user=most, delta=max(found.delta, float(self.delta)))

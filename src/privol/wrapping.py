@@ -1,4 +1,4 @@
-"""One's own online algorithm made private: noise on its iterates, by a sensitivity that its author declares.
+"""A user's own online algorithm made private: noise on its iterates, for a sensitivity that its author declares.
 
 Algorithm 1 of Jain, Kothari and Thakurta (POCP), with noise that is proved for what is released:
 :class:`POCP`. :func:`largest_ratio` tries to refute a declared sensitivity on rows that are no secret.
@@ -228,7 +228,7 @@ class POCP:
     # ---- the release ---------------------------------------------------------------------------------------
 
     def _publish(self, iterate: FloatArray) -> FloatArray:
-        """The iterate with its noise, charged first."""
+        """Return the iterate with its noise; the charge comes first."""
         k, row = self.n_releases_, self.n_rows_
         inside = np.ascontiguousarray(self._ball.project(iterate))
         self.n_releases_ += 1
@@ -341,7 +341,7 @@ def _reader(read: Callable[[Any], ArrayLike] | None) -> Callable[[Any], ArrayLik
 
 
 def _iterate(read: Callable[[Any], ArrayLike], state: Any, dim: int | None = None) -> FloatArray:
-    """The iterate of a state, checked."""
+    """Return the iterate of a state, checked."""
     try:
         found = np.asarray(read(state), dtype=np.float64)
     except (TypeError, ValueError):

@@ -2,7 +2,7 @@
 
 ``"tight"`` is the proved calibration, which charges the rounding of the kernels (``docs/proofs``). ``"published"``
 reproduces formulas of Jain, Kothari & Thakurta (2012), of Monteleoni & Chaudhuri (2008) and of Li et al. (2018); the
-guarantee then states what is proved of their noise. Iterates: :func:`calibrate_iterates`, and their average:
+guarantee then states what is proved for their noise. Iterates: :func:`calibrate_iterates`, and their average:
 :func:`calibrate_average`; prefix sums: :func:`calibrate_sums`; gradients: :func:`calibrate_gradients`; leaders on sums
 of gradients: :func:`calibrate_leaders`, and one that tunes itself: :func:`calibrate_adaptive`; coin betting on noisy
 gradients: :func:`betting_regret`; experts of many magnitudes: :func:`experts_regret`; nodes that learn together:

@@ -1,4 +1,4 @@
-"""Averages of the secret iterates of implicit steps over all rows: one release, whose sensitivity is theirs, averaged.
+"""Averages of the secret iterates of implicit steps over all rows: one release, whose sensitivity is averaged.
 
 Proofs, rounding included: ``docs/proofs/offline.md`` and ``iterates.md``. ``"published"`` is Algorithm 6 of Jain,
 Kothari and Thakurta (2012).
@@ -34,7 +34,7 @@ __all__ = ["AVERAGE_WEIGHTS", "AverageCalibration", "average_rule", "calibrate_a
 FloatArray = NDArray[np.float64]
 
 _CHUNK = 1 << 16
-_LOOKED_UP = 1 << 10  # as many as may be rows of a user behind a learnt encoding
+_LOOKED_UP = 1 << 10  # the most rows of a user behind a learnt encoding
 _SMALL, _LARGE = 1e-30, 1e30
 
 
@@ -135,7 +135,7 @@ class AverageCalibration:
 
     @functools.cached_property
     def _together(self) -> FloatArray:
-        """Sensitivities where 1, 2, ... rows change."""
+        """Sensitivities to a change of 1, 2, ... rows."""
         return _sensitivities(self.iterates, self.weights, self.horizon, self._radius, _LOOKED_UP)
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
@@ -151,11 +151,11 @@ class AverageCalibration:
         return min(float(rows), max(moved / float(known[0]) * UP, 1.0))
 
     def sensitivity_after(self, rows: int) -> float:
-        """Sensitivity of the average where the run ends after so many rows, which is public. O(rows)."""
+        """Sensitivity of the average if the run ends after ``rows`` rows, which is public. O(rows)."""
         return _sensitivity(self.iterates, self.weights, rows, self._radius, self.rows_per_user)
 
     def scale_after(self, rows: int) -> float:
-        """Scale of the noise with the same guarantee where the run ends after so many rows. O(rows)."""
+        """Scale of the noise with the same guarantee if the run ends after ``rows`` rows. O(rows)."""
         rows = integer(rows=rows, at_least=1, at_most=self.horizon)
         if self.law == "none" or rows == self.horizon:
             return self.scale
@@ -223,7 +223,7 @@ def calibrate_average(
         raise InvalidParameter(f"calibration='published' is for one row, found rows_per_user={together}")
     iterates = calibrate_iterates(
         replace(problem, rows_per_user=1, user_separation=1),
-        Budget(epsilon=math.inf, delta=0.5),  # no noise on them
+        Budget(epsilon=math.inf, delta=0.5),  # the iterates have no noise
         update="implicit",
         release="last",
         l2=l2,
@@ -319,20 +319,20 @@ def average_rule(
         l2 = check_l2(l2)
         reach = minimiser_bound(loss, row_bound, y_bound, l2)
         at_zero = loss_at_zero(loss, 2, y_bound)
-        if at_zero > 0.0:  # a minimiser's regulariser is at most the zero model's loss, of losses that are not negative
+        if at_zero > 0.0:  # a minimiser's regulariser is at most the zero model's loss if losses are not negative
             reach = min(reach, math.sqrt(2.0 * at_zero / l2))
     return l2, reach
 
 
 def _sensitivity(iterates: IterateCalibration, weights: str, rows: int, radius: float, together: int) -> float:
-    """Sensitivity of the average after so many rows where ``together`` of them change, wherever they stand."""
+    """Sensitivity of the average after ``rows`` rows if ``together`` of them change, wherever they are."""
     return float(_sensitivities(iterates, weights, rows, radius, together)[-1])
 
 
 def _sensitivities(iterates: IterateCalibration, weights: str, rows: int, radius: float, most: int) -> FloatArray:
-    """Sensitivities of the average after so many rows where 1, 2, ... of them change, wherever they stand; rounded up.
+    """Sensitivities of the average after ``rows`` rows if 1, 2, ... of them change, wherever they are; rounded up.
 
-    Those of the iterates, averaged, and the roundings. There are ``most`` of them, but no more than there are rows.
+    They are those of the iterates, averaged, plus rounding. There are ``most`` of them, but at most one for each row.
     """
     schedule = iterates.schedule
     number = np.arange(1.0, min(most, rows) + 1)
@@ -345,7 +345,7 @@ def _sensitivities(iterates: IterateCalibration, weights: str, rows: int, radius
     width, first, step = schedule.sensitivity(1), schedule.weight(0), iterates.convexity(rows)
     narrow = width * schedule.weight(1) < iterates.diameter and schedule.rounding(rows) < width
     largest, later, total = 0.0, 0.0, 0.0
-    begin = np.zeros(len(number))  # what the first ones add, of those that may have fewer changed rows before them
+    begin = np.zeros(len(number))  # what the first iterates add, before which fewer rows may have changed
     for stop in range(rows, 1, -_CHUNK):
         start = max(1, stop - _CHUNK)
         each, _ = schedule.arrays(start, 1, stop - start)
@@ -362,18 +362,18 @@ def _sensitivities(iterates: IterateCalibration, weights: str, rows: int, radius
     # Up to row t at most t rows have changed, so m of them move the points by the sums from row 1, 2, ..., m on.
     moved = np.cumsum(total - np.append(0.0, np.cumsum(begin)[:-1]))
     if narrow:
-        rounding = schedule.rounding(rows) * schedule.weight(rows)  # of all rows: it grows with them
+        rounding = schedule.rounding(rows) * schedule.weight(rows)  # for all rows, because it grows with them
         total = min(total, largest + rounding * later)
     moved = np.minimum(number * total, moved)
     whole = 0.5 * rows * (rows + 1.0) if weights == "linear" else float(rows)
-    # a chunk's sum errs by less than 2^-36, relatively, whatever the order, and the chunks' as they are counted; what
-    # is taken off the total for m rows, and their sum, by less than 64 m roundings
+    # a chunk's sum has a relative error below 2^-36 in any order, and the sum over chunks that counted here; what is
+    # subtracted from the total for m rows, and their sum, have fewer than 64 m roundings
     moved *= 1.0 + 2.0**-34 + (rows / _CHUNK + 1.0) * 4 * UNIT + 64 * (number - 1.0) * UNIT
     return np.asarray((moved / whole + 2.02 * (rows + 24) * UNIT * radius) * UP)  # both runs round
 
 
 def _times(sensitivity: float, row: float, together: int) -> float:
-    """What all rows of a user move in multiples of what one moves, rounded down; their number where it is that."""
+    """What all rows of a user move, as a multiple of what one moves, rounded down; their number if it equals that."""
     if not row < sensitivity:
         return 1.0
     factor = sensitivity / row

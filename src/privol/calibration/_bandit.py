@@ -1,4 +1,4 @@
-"""Descent on values of losses alone: what the one number of a report is, how far apart values are taken, the steps."""
+"""Descent on loss values alone: the number in a report, the distance between the queried points, the steps."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ class BanditCalibration:
         return 0.0
 
     def distance_at(self, step: int) -> float:
-        """How far from the point a round, numbered from 1, takes its values."""
+        """Distance from the point at which round ``step``, numbered from 1, takes its values."""
         power = 0.0 if self.fixed else 0.5 if self.pair else 0.25
         return float(min(self.distance * step**-power, self.most))
 
     def step_length(self, step: int) -> float:
-        """Factor of the sum of estimates that makes the point of a round, numbered from 1."""
+        """Factor from the sum of estimates to the point of round ``step``, numbered from 1."""
         power = 0.0 if self.fixed else 0.5 if self.pair else 0.75
         return float(self.length * step**-power)
 
@@ -155,7 +155,7 @@ class BanditCalibration:
         eta = self.length * t ** (-0.5 if self.pair else -0.75)
         terms = eta * energy * (1.0 if self.pair else far**-2.0) / 2.0 + away * far
         total = self.norm**2 / (2.0 * last) + float(terms.sum())
-        if rows > t.size:  # the terms fall: their integral bounds the rest
+        if rows > t.size:  # the terms decrease, so their integral bounds the rest
             power = 0.5 if self.pair else 0.25
             rest = (rows ** (1.0 - power) - t.size ** (1.0 - power)) / (1.0 - power)
             total += float(terms[-1]) * t.size**power * rest
@@ -184,7 +184,7 @@ def inner_radius(domain: ConvexSet, dim: int) -> float:
 
 
 def bounds_of_values(loss: Loss, *, most: float, y_bound: float) -> tuple[float, float]:
-    """Least interval from 0 on that the losses of predictions of at most that magnitude are in; they are convex."""
+    """Smallest interval from 0 that holds the (convex) losses of predictions of at most that magnitude."""
     ends = (-1.0, 1.0) if loss.kind == "classification" else (-y_bound, y_bound)
     found = [float(loss.value(p, y)) for p in (-most, most) for y in ends]
     return 0.0, max(found) * UP
@@ -260,7 +260,7 @@ def calibrate_bandit(
     inner = inner_radius(domain, dim) if shrink else math.inf
     away = slope * (1.0 + norm / inner)
     most = inner / 2.0
-    energy = dim * math.sqrt(report.power)  # root of what an estimate's mean square is, by the distance
+    energy = dim * math.sqrt(report.power)  # root of an estimate's mean square, times the distance
     fixed = step == "horizon"
     if published is not None:
         distance = published

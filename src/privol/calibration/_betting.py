@@ -1,4 +1,4 @@
-"""Coin betting on noisy gradients: the largest bets, what a variance proxy of the noise allows, and the regret.
+"""Coin betting on noisy gradients: the largest bets, the effect of the noise's variance proxy, and the regret.
 
 Specification sections 5.4 to 5.6 and 7; ``docs/proofs/betting.md`` has the proofs. The learner sees reports
 ``ghat = -g + xi`` of gradients with ``|g| <= lipschitz``. All noise here is symmetric or has mean zero given the past.
@@ -156,7 +156,7 @@ def conjugate(u: float, y: float, a: float) -> tuple[float, float]:
 
 
 def _total(u_norm: float, wealth: float, y: float, a: float, energy: float, step: float) -> float:
-    """Regret of the bets against ``|u|``, with wealth at the start, and of the direction against ``u / |u|``."""
+    """Regret of the bets against ``|u|`` from the initial wealth, and of the direction against ``u / |u|``."""
     value, _ = conjugate(u_norm / wealth, y, a)
     return wealth * (1.0 + value) + (2.0 / step + step) * u_norm * math.sqrt(energy)
 

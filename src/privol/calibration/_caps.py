@@ -1,7 +1,7 @@
-"""PrivUnit and its kin: directions that are uniform on the sphere but for a cap, and their constants.
+"""PrivUnit and its relatives: uniform directions on the sphere, reweighted on a cap, and their constants.
 
-Epsilon is exact whatever is computed here but for `threshold`, which is rounded towards more privacy: the mass of the
-cap sets the length of the report, hence its bias alone.
+Epsilon is exact whatever is computed here, except for `threshold`, which is rounded towards more privacy: the mass of
+the cap determines only the length of the report, and so its bias.
 
 Sources: Duchi, Jordan and Wainwright 2018 (half spaces); Bhowmick, Duchi, Freudiger, Kapoor and Rogers 2018 (PrivUnit);
 Asi, Feldman and Talwar 2022 (its optimality, PrivUnitG).
@@ -24,7 +24,7 @@ __all__ = ["Cap", "GaussianCap", "cap_of", "gaussian_cap_of", "proxy_of_cap"]
 
 _BITS = 192
 _MOST_DIM = 1 << 20
-_MOST_TRIALS = 1 << 16  # expected, of a report: 2^24 in a row are rejected with probability below e^-255
+_MOST_TRIALS = 1 << 16  # expected for a report: 2^24 in a row are rejected with probability below e^-255
 _MARGIN = 1.0 - 2.0**-48  # more than the rounding of expm1 and tanh
 
 
@@ -78,10 +78,10 @@ def cap_of(epsilon: float, dim: int, *, half: bool) -> Cap:
     odds = float(Fraction(threshold, 2**64 - threshold))  # e^epsilon - 1, of the threshold
     gamma = 0.0
     if not half:
-        from scipy.optimize import brentq  # longer to import than all else here, and rarely needed
+        from scipy.optimize import brentq  # takes longer to import than the rest here, and is rarely needed
 
         gamma = float(brentq(lambda g: g - _rough_mean(g, dim, odds), 0.0, 1.0 - 1e-16, xtol=1e-300, rtol=1e-15))
-        for _ in range(2):  # the mean is flat there: each time as many digits again
+        for _ in range(2):  # the mean is flat there, so each round gains as many digits again
             gamma = min(max(_mean(gamma, dim, odds)[0], 0.0), math.nextafter(1.0, 0.0))
     mean, mass = _mean(gamma, dim, odds)
     accepted = 1.0 - threshold / 2.0**64 * (1.0 - mass)
@@ -150,7 +150,7 @@ def proxy_of_cap(dim: int, cap: Cap) -> float:
     ``2 log E exp(t (s a - E s a)) / t^2`` over a grid of t and of the mean of the sign s, a = <x, u>. Numerical.
     """
     nodes, weights = np.polynomial.legendre.leggauss(400)
-    reach = min(math.pi / 2.0, 14.0 / math.sqrt(dim))  # in angles: beyond it the law has less than e^-90
+    reach = min(math.pi / 2.0, 14.0 / math.sqrt(dim))  # in angles: beyond it the probability is below e^-90
     edge = math.asin(cap.gamma)
     angles, logs = [], []
     for low, high, log_weight in ((-reach, edge, 0.0), (edge, max(reach, edge + reach), None)):
@@ -163,7 +163,7 @@ def proxy_of_cap(dim: int, cap: Cap) -> float:
     log_law -= logsumexp(log_law)
     mean = float(np.sum(np.exp(log_law) * a))
     second = float(np.sum(np.exp(log_law) * a * a))
-    best = second  # the variance of the zero vector: the limit at t = 0
+    best = second  # the variance of the zero vector, in the limit t = 0
     t = np.geomspace(0.03, 60.0, 120) * min(math.sqrt(dim), 1.0 / math.sqrt(second) * 4.0)
     up = logsumexp(log_law[None, :] + t[:, None] * a[None, :], axis=1)
     down = logsumexp(log_law[None, :] - t[:, None] * a[None, :], axis=1)
@@ -205,7 +205,7 @@ class GaussianCap:
 
 @functools.lru_cache(maxsize=256)
 def gaussian_cap_of(epsilon: float, dim: int) -> GaussianCap:
-    """The member of least variance, found by minimisation in one dimension."""
+    """The member of least variance, found by one-dimensional minimisation."""
 
     def member(log_odds: float) -> GaussianCap:
         # p q / ((1 - p) (1 - q)) = e^epsilon
@@ -218,7 +218,7 @@ def gaussian_cap_of(epsilon: float, dim: int) -> GaussianCap:
         mean = slope / math.sqrt(dim)
         return GaussianCap(epsilon, z / math.sqrt(dim), p, 1.0 / mean, (1.0 + z * slope / dim) / (mean * mean))
 
-    from scipy.optimize import minimize_scalar  # as brentq
+    from scipy.optimize import minimize_scalar  # imported here as brentq is above
 
     found = minimize_scalar(
         lambda x: math.log(member(x).power), bounds=(0.0, epsilon + 20.0), method="bounded", options={"xatol": 1e-9}

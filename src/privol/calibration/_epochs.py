@@ -1,8 +1,8 @@
-"""Runs that outlive their horizon: one mechanism after the other, each with the whole budget.
+"""Runs that outlive their horizon: one mechanism after another, each with the whole budget.
 
-A row is in one epoch only, and what the other epochs release depends on it only through what was released. So a run of
-any number of epochs is as private as one of them (docs/proofs/prefix.md, section 6), and its sums are those of the
-epochs, added up: so are the variances of their noise.
+A row is in only one epoch, and what other epochs release depends on it only through earlier releases. So a run of any
+number of epochs is as private as one epoch (docs/proofs/prefix.md, section 6). Its sums are the sums over the epochs,
+and so are the variances of their noise.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ._sums import MOST_ROWS, PrintedNoise, SumCalibration, calibrate_sums
 
 __all__ = ["RENEWALS", "Epochs", "make_epochs"]
 
-# Most steps of "blt" where a step is one row. The charge for rounding grows with the square of the steps and with the
-# rows of a step. A limit that falls with the square root of these rows keeps the charge below a fifth of the noise.
+# The most steps of "blt" if a step is one row. The charge for rounding grows with the square of the steps and with the
+# rows of a step. A limit that falls with the square root of those rows keeps the charge below a fifth of the noise.
 _MOST_STEPS = 1 << 25
-_MOST_NUMBERS = 1 << 20  # that "sqrt" keeps
-# That of "banded" grows with the root of the steps: it stays below a tenth of the noise for the longest band.
-_MOST_BANDED = MOST_ROWS  # over the squared rows of a step
+_MOST_NUMBERS = 1 << 20  # numbers that "sqrt" keeps
+# The charge for "banded" grows with the root of the steps: it stays below a tenth of the noise for the longest band.
+_MOST_BANDED = MOST_ROWS  # divided by the squared rows of a step
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Epochs:
 
     @property
     def mu(self) -> float:
-        """Parameter of Gaussian differential privacy of the whole run: the largest of an epoch."""
+        """Parameter of Gaussian differential privacy of the whole run: the largest over its epochs."""
         return max(found.mu for found in self.sums)
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
@@ -64,7 +64,7 @@ class Epochs:
 
     @property
     def last(self) -> int:
-        """Number of the epoch that all later ones are like."""
+        """Number of the epoch that all later ones repeat."""
         return len(self.rows) - 1
 
     def of(self, epoch: int) -> SumCalibration:
@@ -72,12 +72,12 @@ class Epochs:
         return self.sums[min(epoch, self.last)]
 
     def end_variance(self, epoch: int) -> float:
-        """Variance per coordinate of the noise of the last sum of an epoch alone."""
+        """Variance per coordinate of the noise of an epoch's last sum, without earlier epochs."""
         found = self.of(epoch)
         return found.std(found.factorization.steps) ** 2
 
     def variances(self) -> list[float]:
-        """Variance that the epochs before each of those listed leave in the sums."""
+        """Variance that the epochs before each listed one leave in the sums."""
         return list(accumulate((self.end_variance(k) for k in range(self.last)), initial=0.0))
 
     def starts(self) -> list[int]:
@@ -94,11 +94,11 @@ class Epochs:
         return sum(steps[: min(epoch, self.last)]) + max(epoch - self.last, 0) * steps[-1]
 
     def variance_before(self, epoch: int) -> float:
-        """Variance that the epochs before leave in the sums."""
+        """Variance that earlier epochs leave in the sums."""
         return self.variances()[min(epoch, self.last)] + max(epoch - self.last, 0) * self.end_variance(self.last)
 
     def locate(self, row: int) -> tuple[int, int]:
-        """The epoch of a row, and its number within it, both from its true beginning: rows from 1, epochs from 0."""
+        """The epoch of a row, from 0, and its number within that epoch, from 1."""
         starts = self.starts()
         epoch = max(bisect.bisect_left(starts, row) - 1, 0)
         within = row - starts[epoch]
@@ -118,13 +118,13 @@ class Epochs:
         return epoch, -(-within // leaf) if whole else within // leaf
 
     def std(self, epoch: int, step: int) -> float:
-        """Standard deviation per coordinate of the noise of the sum after a step of an epoch, with all before."""
+        """Standard deviation per coordinate of the noise after a step of an epoch, earlier epochs included."""
         if epoch == 0:
             return self.sums[0].std(step) if step else 0.0
         return math.sqrt(self.variance_before(epoch) + (self.of(epoch).std(step) ** 2 if step else 0.0))
 
     def condition(self) -> str:
-        """What the guarantee of a run says of its epochs."""
+        """What the guarantee of a run says about its epochs."""
         lengths = f"{self.rows[0]:,} rows each"
         if self.last > 0:
             lengths = f"{self.rows[0]:,} rows, twice as many and so on"

@@ -1,6 +1,6 @@
-"""Magnitudes as experts: radii of many scales, each with a rate of its own, and the regret that follows.
+"""Magnitudes as experts: radii of many scales, each with its own rate, and the resulting regret.
 
-``docs/proofs/experts.md`` has the proof. What is assumed of the noise is what coin betting assumes of it.
+``docs/proofs/experts.md`` has the proof. The assumptions on the noise are those of coin betting.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["MOST_EXPERTS", "Experts", "experts_of", "experts_regret"]
 
 MOST_EXPERTS = 64
 
-# The rate that the bound is least for: it is ln(1 / prior) / rate + 2 rate, times what all have in common.
+# The rate that minimises the bound, which is ln(1 / prior) / rate + 2 rate, times a common factor.
 _BALANCE = math.sqrt(0.5)
 
 
@@ -115,7 +115,7 @@ def experts_regret(betting: Betting, experts: Experts, u_norm: float, rows: int,
     spread = math.sqrt(experts.drift * rows)
     slow = [
         radius * max(1.0 / experts.rate, spread / speed) for radius, speed in zip(radii, experts.speeds, strict=True)
-    ]  # one over the last rates
+    ]  # reciprocals of the last rates
     prior = math.fsum(math.exp(log) * each for log, each in zip(experts.log_prior, slow, strict=True))
     against = [
         prior + each * (-log - 1.0) + 2.0 * speed * radius * spread

@@ -1,4 +1,4 @@
-"""Noisy gradient descent: every row enters one step, so a run is one Gaussian mechanism, whatever its length.
+"""Noisy gradient descent: every row enters one step, so a run of any length is one Gaussian mechanism.
 
 What the kernel's arithmetic adds is charged as derived in ``docs/proofs/gradients.md``.
 """

@@ -1,4 +1,4 @@
-"""Sensitivities of the iterate-perturbing learners as the kernels compute them, and the noise that follows.
+"""Sensitivities of the iterate-perturbing learners as the kernels compute them, and the resulting noise.
 
 Specification: stability lemma, exact Gaussian composition, analytic calibration; rounding of the kernels charged as
 derived in ``docs/proofs/iterates.md``. ``"published"`` is Algorithms 2 and 3 of Jain, Kothari & Thakurta (2012).
@@ -38,8 +38,8 @@ __all__ = [
 
 _CHUNK = 1 << 16
 _SMALL, _LARGE = 1e-30, 1e30
-_TERMS = 1 << 28  # releases that are added up one by one
-_PARTS = 1 << 18  # of an octave of releases beyond
+_TERMS = 1 << 28  # releases that are added one by one
+_PARTS = 1 << 18  # parts of an octave of later releases
 _MOST_PUBLISHED = 1 << 27
 _WITHIN_PART = (1.0 + 1.0 / _PARTS) ** 6 * UP
 _SHAPE_CODES = {"paper": 0, "lipschitz": 1, "smooth": 2}
@@ -102,14 +102,14 @@ class ReleaseSchedule:
         return self.last_row // self.every if self.every else len(self.rows)
 
     def latest(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the last release after each of these rows or before, 0 where there is none."""
+        """Return the last release at or before each of these rows, 0 if there is none."""
         if self.every:
             return np.minimum(rows, self.last_row) // self.every * self.every
         return np.concatenate([[0], self.rows])[np.searchsorted(self.rows, rows, side="right")]
 
     @property
     def only_last(self) -> bool:
-        """Whether the single release is that of the last row."""
+        """Whether the only release is that of the last row."""
         return not self.every and len(self.rows) == 1 and int(self.rows[0]) == self.last_row
 
     def chunks(self, most: int | None = None) -> Iterator[NDArray[np.int64]]:
@@ -294,7 +294,7 @@ def calibrate_iterates(
     Cost O(releases) up to 2**28 of them, and hardly more beyond (a list: O(its length)); memory flat. ``"published"``
     PGIGA takes memory and time O(releases), and up to 2**27.
     """
-    # Within these ranges no square of the kernels leaves the normal doubles.
+    # Within these ranges no square in the kernels leaves the normal doubles.
     l2 = number(l2=l2, at_least=_SMALL, at_most=_LARGE)
     loss, domain, dim, horizon = problem.loss, problem.domain, problem.dim, problem.horizon
     y_bound, adjacency = problem.y_bound, problem.adjacency
@@ -312,7 +312,8 @@ def calibrate_iterates(
     slack = 1.0 + 2 * scaled_excess(dim)  # no diameter grows faster than the square of the row's norm
     bounds = (row_bound, radius * (1.0 + rounding.norm), y_bound)
     constrained = update == "implicit" and isinstance(domain, L2Ball) and _constraint_pays(loss, bounds, adjacency)
-    everywhere = update == "implicit" and not constrained  # prox, then project: the gradient is taken anywhere in R^d
+    # prox, then project: the gradient may be taken anywhere in R^d
+    everywhere = update == "implicit" and not constrained
     diameter = slack * loss.gradient_diameter(*bounds, adjacency, everywhere=everywhere)
     gradient = slack * loss.gradient_bound(row_bound, math.inf if everywhere else bounds[1], y_bound)
     smoothness = loss.curvature * row_bound * row_bound * slack
@@ -399,7 +400,8 @@ def _refuse_unpublished(
     ]
     if not isinstance(domain, L2Ball):
         wrong.append("domain")
-    if noise_shape not in ("paper", "lipschitz"):  # "lipschitz" is the parameter's default: the source's shape is used
+    # "lipschitz" is the parameter's default and means the source's shape here
+    if noise_shape not in ("paper", "lipschitz"):
         wrong.append("noise_shape")
     if wrong:
         raise InvalidParameter(
@@ -433,7 +435,7 @@ def _start_weight(update: str, l2: float, smoothness: float, step_offset: float 
 
 
 def _check_noise(schedule: Schedule, releases: ReleaseSchedule) -> None:
-    """Refuse a plan whose noise is not a normal double: noise is monotone in the row, so its ends decide."""
+    """Refuse a plan whose noise is not a normal double; noise is monotone in the row, so its two ends decide."""
     if not releases.count:
         return
     first = releases.every or int(releases.rows[0])
@@ -449,7 +451,7 @@ def _check_noise(schedule: Schedule, releases: ReleaseSchedule) -> None:
 def _constraint_pays(loss: Loss, bounds: tuple[float, float, float], adjacency: str) -> bool:
     """Whether the exact constrained step has a smaller gradient diameter than prox, then project.
 
-    It is not taken otherwise: the latter is simpler, and well conditioned for losses with kinks too.
+    Otherwise prox, then project is used: it is simpler, and well conditioned even for losses with kinks.
     """
     try:
         everywhere = loss.gradient_diameter(*bounds, adjacency, everywhere=True)
@@ -502,9 +504,9 @@ class _Rounding:
 
 
 def _user_factor(schedule: Schedule, releases: ReleaseSchedule, rows: int, apart: int) -> float:
-    """What all rows of a user cost: before a release there are at most so many of them as fit, docs/proofs.
+    """Cost of all rows of a user: before a release there are at most as many of them as fit, docs/proofs.
 
-    The root of the mean of their squared numbers, weighed by what one row costs at that release.
+    It is the root of their mean squared number, weighted by what one row costs at that release.
     """
     if rows == 1 or releases.count == 0:
         return float(rows)
@@ -514,17 +516,18 @@ def _user_factor(schedule: Schedule, releases: ReleaseSchedule, rows: int, apart
 
 
 def _weighted_sum(unit: Schedule, releases: ReleaseSchedule, *, rows: int = 1, apart: int = 1) -> float:
-    """At least the sum over the releases of (s_t / w_t)^2, w_t the noise scale at gain 1.
+    """Upper bound of the sum over the releases of (s_t / w_t)^2, with w_t the noise scale at gain 1.
 
-    With ``rows`` times the square of how many rows of a user there may be up to then, ``apart`` rows apart.
+    With ``rows`` each term is multiplied by the squared number of a user's rows up to then, ``apart`` rows apart.
 
-    Each term by itself, but for those of a schedule of every k rows beyond the first ``_TERMS``: these go together, a
-    2^18th part of an octave of them at a time, each counted as the first of its part. So many octaves as there can be
-    cost no more than the first terms do, and the noise is at most 2e-5 above that of the exact sum.
+    Terms are computed one by one, except in a schedule of every k rows beyond the first ``_TERMS``: there the terms of
+    a 2^18th part of an octave are grouped, and each counts as the first of its group. All the octaves that can exist
+    cost no more than the first terms, and the noise exceeds that of the exact sum by at most 2e-5.
 
-    A part's terms are no larger than its first, at release a, times (b / a)^6, b being its last. The sensitivity is
-    min(c, (D + E_t) / A_t). A_t does not fall; E_t = e0 + e1 t + e2 sum A_i grows at most as t^2, as A_t grows at most
-    as t. So s_b <= s_a (b / a)^2. A term is s^(2/3), s or (s t)^2, by the noise shape: the last grows fastest.
+    A group's terms are at most its first, at release a, times (b / a)^6, where b is its last release. The sensitivity
+    is min(c, (D + E_t) / A_t). A_t does not decrease; E_t = e0 + e1 t + e2 sum A_i grows at most as t^2, because A_t
+    grows at most as t. So s_b <= s_a (b / a)^2. A term is s^(2/3), s or (s t)^2, depending on the noise shape; the last
+    grows fastest.
     """
     parts = []
     for after in releases.chunks(_TERMS if releases.every else None):
@@ -533,12 +536,12 @@ def _weighted_sum(unit: Schedule, releases: ReleaseSchedule, *, rows: int = 1, a
         else:
             sensitivity, weight = unit.at(np.ascontiguousarray(after))
         parts.append(float(np.sum((_most(after, rows, apart) * sensitivity / weight) ** 2)))
-    first = _TERMS  # releases that are counted
+    first = _TERMS  # releases that are summed one by one
     while releases.every and first < releases.count:
         length = first // _PARTS
         n = min(_PARTS, -(-(releases.count - first) // length))
         sensitivity, weight = unit.arrays((first + 1) * releases.every, length * releases.every, n)
-        ends = (first + length * np.arange(1, n + 1, dtype=np.int64)) * releases.every  # of the parts
+        ends = (first + length * np.arange(1, n + 1, dtype=np.int64)) * releases.every  # last releases of the groups
         many = _most(ends, rows, apart)
         parts.append(float(np.sum((many * sensitivity / weight) ** 2)) * length * _WITHIN_PART)
         first += n * length
@@ -546,7 +549,7 @@ def _weighted_sum(unit: Schedule, releases: ReleaseSchedule, *, rows: int = 1, a
 
 
 def _most(after: NDArray[np.int64], rows: int, apart: int) -> NDArray[np.int64]:
-    """Rows of a user among the first so many, at most."""
+    """Largest number of a user's rows up to each of these rows."""
     return np.minimum((after - 1) // apart + 1, rows)
 
 
@@ -560,11 +563,12 @@ def _published_gain(rate: float, horizon: int, epsilon: float, delta: float) -> 
 
 
 def _published_mu(schedule: Schedule, releases: ReleaseSchedule, kind: int, ratio: float, gain: float) -> float:
-    """What the published noise really gives; rounded up."""
+    """Mu that is proved for the published noise; rounded up."""
     if kind == 0:
         return math.sqrt(_weighted_sum(schedule, releases)) * UP
-    # Published gradient steps: a change at row tau fades as 2 D (tau - 1) / (alpha t (t - 1)), so the worst tau counts;
-    # it is a release row, as the cost grows with tau between two releases. Rows before the first step do not count.
+    # Published gradient steps: a change at row tau decays as 2 D (tau - 1) / (alpha t (t - 1)), so the worst tau
+    # counts. It is a release row, because the cost grows with tau between two releases. Rows before the first step do
+    # not count.
     if releases.count > _MOST_PUBLISHED:
         raise InvalidParameter(
             f"release must plan at most {_MOST_PUBLISHED} models for PGIGA with calibration='published', whose cost is "

@@ -1,6 +1,6 @@
 """Following the regularised leader on private sums of gradients: a run is one private prefix sum.
 
-What the kernel's arithmetic adds is charged as derived in ``docs/proofs/leaders.md``, for several classes in
+The charge for the kernel's rounding is derived in ``docs/proofs/leaders.md``, for several classes in
 ``docs/proofs/classes.md``.
 """
 
@@ -64,7 +64,7 @@ class Tuning:
     sure: float
 
     def part(self, step: int) -> int:
-        """Return in which part a step is."""
+        """Return the part that a step belongs to."""
         return min(bisect.bisect_left(self.until, step), len(self.until) - 1)
 
     def weights(self, step: int) -> NDArray[np.float64]:
@@ -80,7 +80,7 @@ class Tuning:
 
 
 def average_counts(steps: NDArray[np.int64], power: float, slowest: float) -> NDArray[np.float64]:
-    """Return what the points after these steps count in an average as they come: see :class:`Tuning`."""
+    """Return the weights of the points after these steps in an average, as they come: see :class:`Tuning`."""
     found: NDArray[np.float64] = np.maximum((power + 1.0) / (power + steps), 1.0 / slowest)
     return found
 
@@ -138,18 +138,18 @@ class LeaderCalibration:
 
     @property
     def claim(self) -> Claim | None:
-        """The source's claim; none is restated."""
+        """None: no source's claim is restated."""
         return self.sums.claim
 
     def regularization_in(self, epoch: int) -> float:
-        """Strong convexity around the starting point in an epoch: by default that of all rows to its end."""
+        """Strong convexity around the starting point in an epoch; by default it is for all rows to the epoch's end."""
         if epoch == 0 or self.reach == 0.0:
             return self.regularization
         rows, variance = self.epochs.start(epoch + 1), self.epochs.variance_before(epoch + 1)
         return _default_weight(float(rows), self.bound, self.batch, math.sqrt(self.sums.dim * variance), self.reach)
 
     def _point(self, row: int, epoch: int, step: int) -> float:
-        """What a sum after a step is divided by."""
+        """The divisor of a sum after a step."""
         if self.tuning is not None:
             return self.tuning.held[self.tuning.part(self.epochs.first_step(epoch) + step)]
         before = self.epochs.start(epoch)
@@ -196,7 +196,7 @@ class LeaderCalibration:
         return self._std(row, *self.epochs.step(row))
 
     def last_std(self, row: int) -> float:
-        """The same for a run that ends there: its last step may have fewer rows."""
+        """Standard deviation for a run that ends there: its last step may have fewer rows."""
         return self._std(row, *self.epochs.step(row, ended=True))
 
     def shown_std(self, row: int, *, ended: bool = False) -> float:
@@ -231,7 +231,7 @@ class LeaderCalibration:
 
 
 def _default_weight(rows: float, bound: float, batch: int, noise: float, reach: float) -> float:
-    """What minimises the bound of the regret after so many rows; ``noise``: norm of that of the last sum."""
+    """The minimiser of the regret bound after ``rows`` rows; ``noise`` is the norm of the last sum's noise."""
     return math.sqrt(2.0 * rows * bound * (batch * bound + noise)) / reach
 
 
@@ -285,7 +285,8 @@ def calibrate_leaders(
         bound=bound,
         adjacency=problem.adjacency,
         sensitivity=gradients.change * UP,
-        rounding=(40 + 4 * (problem.outputs - 1)) * UNIT,  # the slopes, their products with weight and row
+        # rounding of the slopes and of their products with weight and row
+        rounding=(40 + 4 * (problem.outputs - 1)) * UNIT,
     )
     sums, reach = epochs.sums[0], 0.0
     if regularization is None:

@@ -1,9 +1,9 @@
-"""Online least squares: the moments of all rows so far as one private prefix sum, and what their noise asks of a model.
+"""Online least squares: the moments of all rows so far as one private prefix sum, and the shift for their noise.
 
-Rows and targets are brought to unit bounds, and the moments of a row are one vector of L2 norm up to sqrt(2): the
-matrix ``v v^T`` with entries off the diagonal times sqrt(2), which makes its norm that of the matrix, and ``y v``.
-Replacing a row moves it by at most ``3 / sqrt(2)``, leaving it out by sqrt(2) (docs/proofs/least_squares.md): less than
-the two parts moved apart. ``"published"`` is Algorithm 4 of Jain, Kothari & Thakurta (2012), as printed.
+Rows and targets are scaled to unit bounds, and the moments of a row are one vector of L2 norm up to sqrt(2): the matrix
+``v v^T`` with off-diagonal entries times sqrt(2), so that its norm is that of the matrix, and ``y v``. Replacing a row
+moves it by at most ``3 / sqrt(2)``, leaving it out by sqrt(2) (docs/proofs/least_squares.md): less than treating the
+two parts separately. ``"published"`` is Algorithm 4 of Jain, Kothari & Thakurta (2012), as printed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["LeastSquaresCalibration", "calibrate_least_squares"]
 
 _SMALL, _LARGE = 1e-30, 1e30
 _MOST_BATCH = 1 << 20
-_MOST_COORDINATES = 16384  # of the kernel, whose LAPACK has 32-bit sizes
+_MOST_COORDINATES = 16384  # limited by the kernel, whose LAPACK has 32-bit sizes
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class LeastSquaresCalibration:
         return self.sums.claim
 
     def shift(self, epoch: int, step: int) -> float:
-        """What is added to the matrix for its noise after a step of an epoch: of all epochs, squares add up."""
+        """What is added to the matrix for its noise after a step of an epoch; the squares of all epochs add up."""
         last = self.epochs.last
         now = float(self.shifts[min(epoch, last), step.bit_length() - 1]) if step else 0.0
         if epoch == 0:
@@ -107,7 +107,7 @@ class LeastSquaresCalibration:
         return math.sqrt(before + now * now)
 
     def _scale(self, row: int, epoch: int, step: int) -> float:
-        """From the sums to the model, for rows that fill their bound evenly in all directions."""
+        """Factor from the sums to the model, for rows that fill their bound evenly in all directions."""
         dim = self.problem.dim
         before = self.epochs.start(epoch)
         rows = before + self.epochs.of(epoch).weight(min(step * self.batch, row - before))
@@ -122,12 +122,12 @@ class LeastSquaresCalibration:
         return self.l2 / self.row_unit**2
 
     def sensitivity(self, row: int) -> float:
-        """Change of the model before its noise by one row, about: for rows that fill their bound evenly."""
+        """Approximate change of the model, before noise, by one row, for rows that fill their bound evenly."""
         epoch, step = self.epochs.step(row)
         return self.epochs.of(epoch).sensitivity * self._scale(row, epoch, step) if epoch + step else 0.0
 
     def std(self, row: int) -> float:
-        """Standard deviation per coordinate of the noise in the model, about: for rows that fill their bound evenly."""
+        """Approximate standard deviation per coordinate of the model's noise, for rows that fill their bound evenly."""
         return self._std(row, *self.epochs.step(row))
 
     def regret_bound(self, rows: int) -> float:
@@ -168,7 +168,7 @@ class LeastSquaresCalibration:
         return total / self.target_unit**2
 
     def last_std(self, row: int) -> float:
-        """The same for a run that ends there: its last step may have fewer rows."""
+        """Standard deviation for a run that ends there: its last step may have fewer rows."""
         return self._std(row, *self.epochs.step(row, ended=True))
 
     def _std(self, row: int, epoch: int, step: int) -> float:
@@ -209,7 +209,7 @@ def calibrate_least_squares(
     if batch is None:
         batch = 1 if budget.published else _rows_of_step(problem, release, discount, window, renewal)
     batch = integer(batch=batch, at_least=1, at_most=_MOST_BATCH)
-    # enlarged without an intercept too: rows are multiplied with the rounded 1 / row_bound
+    # enlarged even without an intercept: rows are multiplied by the rounded 1 / row_bound
     row_bound = problem.row_bound * (1.0 if problem.intercept else UP)
     if dim > _MOST_COORDINATES:
         raise InvalidParameter(f"a least-squares model has at most {_MOST_COORDINATES} coordinates, found {dim}")
@@ -218,7 +218,7 @@ def calibrate_least_squares(
     if published:
         _refuse_unpublished(problem, batch, design, discount, window, renewal, noise_shift)
         design, noise_shift = "tree", 0.0
-        unit, target_unit = max(row_bound, y_bound), 1.0  # the first is the source's R, of rows and targets
+        unit, target_unit = max(row_bound, y_bound), 1.0  # the first is the source's R, for rows and targets
         rows, targets = row_bound / unit * UP, y_bound
     else:
         unit, target_unit = row_bound, 1.0 / y_bound
@@ -242,7 +242,7 @@ def calibrate_least_squares(
         bound=rows * math.hypot(rows, targets) * UP,
         adjacency=problem.adjacency,
         sensitivity=_joint_sensitivity(rows, targets, replace=problem.replaces) * UP,
-        # docs/proofs/least_squares.md, section 3: covered without it too, by what is charged for scaling and by UP
+        # docs/proofs/least_squares.md, section 3: without the intercept, the charge for scaling and UP cover it
         rounding=(2 if published else 1) * (dim + 128) * UNIT,
         printed=PrintedNoise(bound=1.0, parts=2, theorem="Theorem 7"),
     )
@@ -276,7 +276,7 @@ def calibrate_least_squares(
 
 
 def _harmonic(n: int) -> float:
-    """At least ``1 + 1/2 + ... + 1/n``."""
+    """Upper bound of ``1 + 1/2 + ... + 1/n``."""
     return 1.0 + math.log(n)
 
 
@@ -304,11 +304,11 @@ def _refuse_unpublished(
         name
         for name, found, allowed in (
             ("batch", batch, (1,)),
-            ("design", design, ("blt", "tree")),  # "blt" is the parameter's default: the source's tree is used
+            ("design", design, ("blt", "tree")),  # "blt" is the parameter's default and means the source's tree here
             ("discount", discount, (1.0,)),
             ("window", window, (None,)),
             ("renewal", renewal, ("none",)),
-            ("noise_shift", noise_shift, (0.0, 2.0)),  # the parameter's default: there is no shift
+            ("noise_shift", noise_shift, (0.0, 2.0)),  # the parameter's default; the source has no shift
             ("rows_per_user", problem.rows_per_user, (1,)),
         )
         if found not in allowed
@@ -320,10 +320,10 @@ def _refuse_unpublished(
 
 
 def _rows_of_step(problem: Problem, release: Any, discount: float, window: int | None, renewal: str) -> int:
-    """The rows of a step that nobody has chosen: those from one model to the next, where no sum is used before."""
+    """The default rows of a step: those between two models, if no sum is used before."""
     if not isinstance(release, Integral) or forgets(discount, None) or problem.rows_per_user > 1:
         return 1
-    whole = [integer(release=release, at_least=1)]  # what steps have to divide
+    whole = [integer(release=release, at_least=1)]  # the numbers that steps must divide
     if window is not None:
         whole.append(integer(window=window, at_least=1))
     if renewal != "none":
@@ -336,6 +336,6 @@ def _rows_of_step(problem: Problem, release: Any, discount: float, window: int |
 def _largest_norm(chosen: Factorization, k: int) -> float:
     """Largest standard deviation of the prefixes of steps ``2**k`` to ``2**(k + 1) - 1``, in units of sigma."""
     last = min((2 << k) - 1, chosen.steps)
-    # The last one, or, where variance goes by set bits, one that clears a bit of it to set all below.
+    # The last one or, if variance follows the set bits, one in which a bit is cleared to set all lower ones.
     worst = [last, *((last >> j ^ 1) << j | (1 << j) - 1 for j in range(k) if last >> j & 1)]
     return max(chosen.row_norm(step) for step in worst)

@@ -1,4 +1,4 @@
-"""Learners that see reports alone: a row is in one report, so a run is one local randomizer, whatever its length."""
+"""Learners that see only reports: each row is in one report, so a run of any length is one local randomizer."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class LocalCalibration:
 
     @property
     def gradients(self) -> GradientTerms:
-        """What a device has to know besides the report."""
+        """What a device needs to know besides the report."""
         problem = self.problem
         return GradientTerms(problem.loss, problem.intercept, problem.x_bound, problem.y_bound)
 
@@ -139,7 +139,7 @@ class LocalCalibration:
         return self.report.power
 
     def step_length(self, step: int) -> float:
-        """Length of a step, numbered from 1; of "adaptive" the most that it can be."""
+        """Length of step ``step``, numbered from 1; for "adaptive" the largest possible one."""
         scale = {"constant": 1.0, "root": math.sqrt(step), "inverse": step, "adaptive": math.sqrt(self.base or 1.0)}
         return self.length / scale[self.pace]
 
@@ -318,7 +318,7 @@ def calibrate_steps(
             raise InvalidParameter(f"step_size must be given: {domain!r} has no size that a step could be measured by")
         elif step == "horizon":
             length = reach / math.sqrt(report.power)
-        else:  # adaptive steps have the root of the sum of squares itself below
+        else:  # adaptive steps have the root of the sum of squares itself in the denominator
             length = reach / math.sqrt(2.0 * (1.0 if step == "adaptive" else report.power))
         pace = {"horizon": "constant", "adaptive": "adaptive", "anytime": "root"}[step]
         if step == "horizon":

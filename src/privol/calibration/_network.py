@@ -1,6 +1,6 @@
-"""Nodes that learn together: every row is in one message of one node, so a run is one randomizer, whatever its length.
+"""Nodes that learn together: every row is in one message of one node, so a run of any length is one randomizer.
 
-What the kernel's arithmetic adds is charged as derived in ``docs/proofs/network.md``.
+The charge for the kernel's rounding is derived in ``docs/proofs/network.md``.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class NetworkCalibration:
         return self.l2
 
     def sensitivity(self, row: int) -> float:
-        """Change of the nodes' mean after the round of ``row`` by one row of it, without noise and projection."""
+        """Change of the nodes' mean after the round of ``row`` by one of its rows, without noise and projection."""
         unit = self.step_length(self._round(row)) if self.position == "scaled_gradient" else 1.0
         return self.step_length(self._round(row)) * self.report.sensitivity * unit / (self.batch * self.nodes)
 
@@ -211,7 +211,7 @@ def calibrate_network(
     epochs = integer(epochs=epochs, at_least=1, at_most=1 << 20)
     horizon = problem.horizon
     longest, row_bound = bound_of_gradients(problem, gradient_bound)
-    if epochs > 1 and horizon < epochs * nodes * batch:  # what follows is of one use in a message
+    if epochs > 1 and horizon < epochs * nodes * batch:  # the following holds for one use in a message
         raise InvalidParameter(
             f"{epochs} epochs of {horizon / epochs:g} rows would have a row twice in one message: a round takes "
             f"{nodes * batch} rows"
@@ -232,7 +232,7 @@ def calibrate_network(
         _check_published(randomizer, position, batch, epochs)
 
     bound = longest
-    if batch > 1:  # a sum: what single gradients exceed the bound by, and what adding them rounds
+    if batch > 1:  # a sum: single gradients may exceed the bound, and adding them rounds
         bound = longest + gradients_excess(dim, batch) * longest
     report = _report_of(problem, budget, randomizer, bound, epochs)
     if step_size is not None and l2 > 0.0:
@@ -250,7 +250,7 @@ def calibrate_network(
 
     kind, magnitude, claim = position, 1.01 * batch * longest, None
     if position == "output":
-        # what is randomized is the step's end over its length: roundings of the whole point are in it
+        # the randomized vector is the step's end over its length, so it includes the rounding of the whole point
         radius = domain.norm_bound(dim)
         rounding = ((lanes(dim) + 22) * radius * batch / last + 7 * batch * longest) * UNIT
         bound = (bound + 2.0 * rounding) * UP
@@ -296,7 +296,7 @@ def calibrate_network(
 
 
 def _report_of(problem: Problem, budget: Budget, randomizer: str, bound: float, epochs: int) -> ReportNoise:
-    """What randomizes one message, so that as many as there are epochs keep the budget: in mu they add up squared."""
+    """The randomizer of one message such that one for each epoch keeps the budget; their squared mu add up."""
     epsilon: float | None = budget.epsilon
     delta = mu = None
     if randomizer != "gaussian":
@@ -317,7 +317,7 @@ def _report_of(problem: Problem, budget: Budget, randomizer: str, bound: float, 
 
 
 def _in_rows(schedule: ReleaseSchedule, size: int, horizon: int) -> ReleaseSchedule:
-    """Rounds of so many rows as the rows that end them."""
+    """Return a schedule in rounds as one in rows: each round becomes the row that ends it."""
     rows = np.minimum(schedule.rows * size, horizon)
     last = min(schedule.last_row * size, horizon)
     return ReleaseSchedule(min(schedule.every * size, horizon), rows, horizon, last)
@@ -331,7 +331,7 @@ def _power(report: ReportNoise, gradient_bound: float, batch: int) -> float:
 
 
 def _threshold_factor(threshold: str, l1: float | None, dim: int) -> float:
-    """What the threshold is a multiple of: standard deviations of noise, or step lengths."""
+    """What the threshold multiplies: the standard deviation of noise, or the step length."""
     if threshold == "noise":
         return math.sqrt(2.0 * math.log(max(dim, 2))) if l1 is None else number(l1=l1, at_least=0.0, at_most=_LARGE)
     if threshold == "none":
@@ -356,13 +356,14 @@ def _check_published(randomizer: str, position: str, batch: int, epochs: int) ->
 def _published(
     report: ReportNoise, budget: Budget, rounds: int, position: str, last: float
 ) -> tuple[ReportNoise, str, Claim | None]:
-    """The source's noise with what is proved of it, what it is added to, and what the source claims."""
+    """The source's noise, what is proved for it, what it is added to, and what the source claims."""
     epsilon, delta = budget.epsilon, budget.delta
     if budget.noiseless:
         return report, position, None
-    if position == "output":  # the noise of Lemma 2, which is right; Theorem 3 claims it for every round anew
+    # the noise of Lemma 2, which is correct; Theorem 3 claims the budget for every round separately
+    if position == "output":
         return report, position, Claim(epsilon=epsilon * rounds, delta=0.0, source=f"{_SOURCE}, Theorems 3 and 4")
-    # J_t is in proportion to the step's length, so the last round has the least noise
+    # J_t is proportional to the step length, so the last round has the least noise
     factor = math.log(rounds / delta) * math.log(1.0 / delta)
     scale = 2.0 * math.sqrt(report.dim) * report.bound * math.sqrt(rounds * factor) / epsilon
     sensitivity = report.sensitivity / last * (1.0 + 4.0 * UNIT)

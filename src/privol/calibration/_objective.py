@@ -1,4 +1,4 @@
-"""Objective perturbation: a random linear term in the sum that is minimised, and little noise on what the solver finds.
+"""Objective perturbation: a random linear term in the minimised sum, and a little noise on the solver's result.
 
 Proofs, the solver's error and all rounding included: ``docs/proofs/offline.md``. ``"published"`` is Algorithm 2 of
 Monteleoni and Chaudhuri (2008), ``"jmlr"`` that of Chaudhuri, Monteleoni and Sarwate (2011).
@@ -24,8 +24,8 @@ __all__ = ["MIN_L2", "OBJECTIVE_CALIBRATIONS", "ObjectiveCalibration", "calibrat
 
 
 _LARGE = 1e30
-_FINAL = 0.01  # of epsilon and delta: for the noise that covers the solver's error
-_FINER = 2.0**-20  # the linear term's grid, in grids of a release
+_FINAL = 0.01  # share of epsilon and delta for the noise that covers the solver's error
+_FINER = 2.0**-20  # the linear term's grid, relative to that of a release
 _CELLS = 64
 
 
@@ -108,14 +108,14 @@ class ObjectiveCalibration:
 
 
 class Law(NamedTuple):
-    """What calibration must know of a row: ``slope`` L and ``curve`` c bound the loss's derivatives, R the row."""
+    """What calibration must know about a row: ``slope`` L and ``curve`` c bound the loss's derivatives, R the row."""
 
     slope: float  # R L
-    curve: float  # R^2 c; of the logistic loss R^2, for phi'' = p (1 - p) at |phi'| = p
+    curve: float  # R^2 c; for the logistic loss R^2, as phi'' = p (1 - p) at |phi'| = p
     outputs: int
     replace: bool
     logistic: bool
-    signed: bool  # phi' has the same sign at all predictions
+    signed: bool  # phi' has the same sign for all predictions
 
 
 def calibrate_objective(
@@ -256,7 +256,7 @@ def calibrate_objective(
     if gradient_norm is None:
         gradient_norm = _gradient_norm(loss, rows, law, l2_sum, deviation)
     gradient_norm = number(gradient_norm=gradient_norm, above=0.0, at_most=_LARGE)
-    # b is off by half a step a coordinate, at most: so is every output's gradient
+    # b has an error of at most half a step a coordinate, and so has every output's gradient
     error = math.sqrt(rows.outputs) * (gradient_norm + 0.5 * step * math.sqrt(rows.dim)) / l2_sum * UP
     budget = gdp_mu(epsilon_final, delta_final) if delta > 0.0 else epsilon_final
     final_scale = 2.0 * error / budget * UP
@@ -289,7 +289,7 @@ def calibrate_objective(
 
 
 def _lipschitz_loss(loss: Loss, rows: Rows, radius: float | None) -> Loss:
-    """The loss itself, or one with a bounded slope that is the same for all models within the radius."""
+    """The loss itself, or one with a bounded slope that is identical for all models within the radius."""
     if not loss.steep:
         return loss
     return loss.bounded(0.0 if radius is None else rows.row_bound * radius, rows.y_bound)
@@ -401,12 +401,12 @@ def pure_share(law: Law, epsilon: float, l2_sum: float, min_l2: str) -> tuple[fl
     """
     full = epsilon / ((2.0 if law.replace else 1.0) * math.sqrt(law.outputs))
     if min_l2 == "full":
-        # t = share sqrt(k) is at least k R^2 / Lambda, and the maximum at p = 1
+        # t = share sqrt(k) is at least k R^2 / Lambda, and the maximum is at p = 1
         l2_sum = max(l2_sum, math.sqrt(law.outputs) * law.curve / full * UP)
     else:
         least = 0.5 * full
         if pure_cost(law, least, l2_sum) > epsilon:
-            # at Lambda = k (curve / 4, curve) / (epsilon / 4) the determinant costs epsilon / 4, at most
+            # at Lambda = k (curve / 4, curve) / (epsilon / 4) the determinant costs at most epsilon / 4
             low, high = l2_sum, max(l2_sum, 4.0 * law.outputs * law.curve / epsilon * UP)
             while high > low * (1.0 + 1e-14):
                 middle = math.sqrt(low) * math.sqrt(high)
@@ -481,7 +481,8 @@ def gaussian_shifts(law: Law) -> list[list[tuple[float, float]]]:
         if not law.replace:
             return [[(math.sqrt(i) * UP, float(math.comb(k, i))) for i in range(1, k + 1)]]
         both = []
-        for i in range(k + 1):  # outputs in which both rows have their largest slope, and in which one of them has
+        # number of outputs in which both rows have their largest slope, and in which one of them has
+        for i in range(k + 1):
             for j in range(k - i + 1):
                 if i + j:
                     number_of = math.comb(k, i) * math.comb(k - i, j) * 2**j
@@ -489,13 +490,13 @@ def gaussian_shifts(law: Law) -> list[list[tuple[float, float]]]:
         return [both]
     if not law.replace:
         return [[(1.0, 2.0)]]
-    # the parallelogram's diagonals a, b have a^2 + b^2 <= 4: with a^2 in one of the cells of [2, 4], the worst of both
+    # the diagonals a, b of the parallelogram have a^2 + b^2 <= 4: a^2 in one of the cells of [2, 4], the worst of both
     edges = [2.0 + 2.0 * i / _CELLS for i in range(_CELLS + 1)]
     return [[(math.sqrt(edges[i + 1]) * UP, 2.0), (math.sqrt(4.0 - edges[i]) * UP, 2.0)] for i in range(_CELLS)]
 
 
 def gaussian_cost(shifts: list[list[tuple[float, float]]], epsilon: float, unit: float) -> float:
-    """Return the bound of delta, rounded up, at what the determinant leaves of epsilon and ``unit = R L / scale``."""
+    """Return the bound of delta, rounded up, for the epsilon that the determinant leaves and ``unit = R L / scale``."""
     return max(
         math.fsum(number_of * gdp_delta(epsilon, shift * unit * UP) for shift, number_of in alternative) * UP
         for alternative in shifts

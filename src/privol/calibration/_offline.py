@@ -1,4 +1,4 @@
-"""Output perturbation: the minimiser of a regularised sum of losses over all rows, and noise that is added to it once.
+"""Output perturbation: the minimiser of a regularised sum of losses over all rows, with noise added once.
 
 Proofs, rounding included: ``docs/proofs/offline.md``. ``"published"`` is Algorithm 1 of Monteleoni and Chaudhuri
 (2008).
@@ -20,7 +20,7 @@ from ._rules import ON_MODEL, noise_of_unit, rule_l2, unit_of
 
 __all__ = ["MOST_OUTPUTS", "OutputCalibration", "calibrate_output", "minimiser_bound"]
 
-#: Most outputs, one for each class against the rest.
+#: The most outputs, one for each class against the rest.
 MOST_OUTPUTS = 1 << 10
 
 _SMALL, _LARGE = 1e-30, 1e30
@@ -135,12 +135,12 @@ def check_rows(
     y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
     replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
     row_bound = bound_of_rows(x_bound, intercept)
-    row_bound *= 1.0 + scaled_excess(dim)  # the computed norm that a row is scaled by
+    row_bound *= 1.0 + scaled_excess(dim)  # the computed norm of a scaled row
     return Rows(dim, outputs, n, row_bound * (1.0 + 4 * UNIT), y_bound, replace)
 
 
 def check_l2(l2: float) -> float:
-    """Return an l2 that was given, if it is in its range."""
+    """Return a given l2 if it is in its range."""
     return number(l2=l2, at_least=_SMALL, at_most=_LARGE)
 
 
@@ -279,7 +279,7 @@ def calibrate_output(
 
 
 def _output_l2(loss: Loss, rows: Rows, epsilon: float, delta: float, adjacency: str) -> float:
-    """The rule's l2, for the models that it admits where the loss's slope grows with the model."""
+    """The rule's l2, for the models that it admits if the loss's slope grows with the model."""
 
     def slope(l2: float) -> float:
         reach = math.inf
@@ -299,7 +299,7 @@ def _output_l2(loss: Loss, rows: Rows, epsilon: float, delta: float, adjacency: 
 
 
 def ball_of(radius: float | None, minimisers: float, outputs: int) -> float | None:
-    """Ball that a release is projected onto: of the radius that was given, or of all outputs' minimisers together."""
+    """Ball that a release is projected onto: with the given radius, or containing the minimisers of all outputs."""
     if radius is not None:
         return radius
     whole = math.sqrt(outputs) * minimisers * UP
@@ -307,7 +307,7 @@ def ball_of(radius: float | None, minimisers: float, outputs: int) -> float | No
 
 
 def check_scale(law: str, scale: float) -> None:
-    """Refuse noise whose scale is far from 1 by more than double precision admits."""
+    """Refuse noise whose scale is too far from 1 for double precision."""
     if law != "none" and not _LEAST_SCALE < scale < _LARGEST_SCALE:
         raise InvalidParameter(
             f"the noise would have the scale {scale:g}: epsilon, l2 and the bounds are too far apart for double "
@@ -356,7 +356,7 @@ def reachable(loss: Loss, rows: Rows, l2_sum: float, slope: float, point: float,
     point, linear : float
         Norms of the minimiser and of the objective's linear term, about.
     """
-    # rows are summed in blocks of 256; a prediction is off by the roundings of its sum over columns in eight lanes
+    # rows are summed in blocks of 256; a prediction's error is the rounding of its sum over columns in eight lanes
     moved = min(slope, UNIT * (lanes(rows.dim) + 8) * loss.curvature * rows.row_bound * rows.row_bound * point)
     within = 1.0 + rows.row_bound * point + (rows.y_bound if loss.kind == "regression" else 1.0)
     moved += min(2.0 * slope, loss.ERROR * (slope + loss.curvature * rows.row_bound * within))

@@ -1,8 +1,8 @@
 """The cost of all rows of a user, as a multiple of the cost of one row.
 
-A budget for a user is met by noise that is as many times what one row needs (``docs/proofs/participation.md``): of
-running sums the norm of the worst columns together, of noise on single steps the root of the number of rows, of what is
-released once their number.
+A budget for a user is met by multiplying the noise that one row needs by a factor (``docs/proofs/participation.md``):
+for running sums the norm of the worst columns together, for noise on single steps the root of the number of rows, for a
+single release the number of rows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def check_user(rows_per_user: int, user_separation: int) -> tuple[int, int]:
 
 
 def users_of(rows_per_user: int | None, user_separation: int) -> dict[str, int]:
-    """Return both by their names where the budget is for all rows of a user, and nothing where it is for one row."""
+    """Return both by name if the budget is for all rows of a user, and nothing if it is for one row."""
     if rows_per_user is None:
         if user_separation != 1:
             raise InvalidParameter(
@@ -67,7 +67,7 @@ def users_of(rows_per_user: int | None, user_separation: int) -> dict[str, int]:
 
 
 def less_than_all(factor: float, rows_per_user: int) -> float | None:
-    """Return what all rows of a user cost, in multiples of what one costs; None where it is their number."""
+    """Return the cost of all rows of a user as a multiple of one row's; None if it is their number."""
     return factor if factor < rows_per_user else None
 
 
@@ -96,7 +96,7 @@ def mu_with_taught(taught: Sequence[float], learnt: float, factor: Callable[[int
     """
     if math.isinf(learnt):
         return learnt
-    # what the encoding leaves of its share is more than these roundings (privol.encoding.users_taught)
+    # the share that the encoding leaves unused exceeds these roundings (privol.encoding.users_taught)
     whole, most = factor(rows_per_user), learnt * learnt
     for teaching, square in enumerate(taught):
         if teaching:
@@ -136,7 +136,7 @@ def factor_of_sums(
     if rows == 1:
         return 1.0
     groups, rest = divmod(rows, MOST_TOGETHER)
-    if groups and (groups > 1 or rest):  # of what moves at once norms add up at most
+    if groups and (groups > 1 or rest):  # for rows that move together, norms at most add up
         one, more = (
             factor_of_sums(designs, leaf=leaf, renewed=renewed, rows_per_user=n, user_separation=separation)
             for n in (MOST_TOGETHER, max(rest, 1))
@@ -147,7 +147,7 @@ def factor_of_sums(
         return min(float(rows), math.sqrt(known[0][-1]) * UP)
     best = known[-1]
     epochs = 1
-    while epochs < rows:  # the last one, any number of times
+    while epochs < rows:  # the last one, repeated any number of times
         best, epochs = best_of_parts(best, best, rows), 2 * epochs
     for one_epoch in known[:-1]:
         best = best_of_parts(best, one_epoch, rows)
@@ -176,14 +176,14 @@ def factor_of_steps(*, batch: int, rows_per_user: int, user_separation: int, hor
     root = math.isqrt(square)
     found = float(root) if root * root == square else min(float(rows), math.sqrt(square) * UP)
     if horizon is not None and separation < batch and batch % separation and rows <= MOST_TOGETHER:
-        # steps side by side cannot all have as many, and in a short run they are side by side
+        # adjacent steps cannot all have that many, and in a short run they are adjacent
         squares = group_squares(Independent(-(-horizon // batch)), rows, separation=separation, leaf=batch)
         found = min(found, math.sqrt(squares[-1]) * UP)
     return found
 
 
 def factor_of_reports(*, pure: bool, rows_per_user: int, user_separation: int) -> float:
-    """Return the same for reports of single rows: the root of their number, or their number for pure ones."""
+    """Return the factor for reports of single rows: the root of their number, or their number for pure ones."""
     rows, separation = check_user(rows_per_user, user_separation)
     return float(rows) if pure else factor_of_steps(batch=1, rows_per_user=rows, user_separation=separation)
 
@@ -220,7 +220,7 @@ def budget_of_rows(epsilon: float, delta: float, rows_per_user: int, *, curve: b
 
 
 def _part(x: float, parts: int) -> float:
-    """The largest double of which so many are at most ``x``."""
+    """The largest double such that ``parts`` of them add up to at most ``x``."""
     found = x / parts
     while Fraction(found) * parts > Fraction(x):
         found = math.nextafter(found, 0.0)

@@ -1,7 +1,7 @@
-"""What a learner's models lose in expectation beside those of the same learner without noise: docs/proofs/regret.md.
+"""Expected loss of a learner's models above that of the same learner without noise: docs/proofs/regret.md.
 
-Rows are played with the model that was released last. It is behind the secret one by the rows that came since, and off
-it by noise; both distances cost at most a row's slope times themselves.
+Each row is predicted with the model released last. That model lags behind the secret one by the rows since then, and
+differs from it by noise; each distance costs at most a row's slope times the distance.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _CHUNK = 1 << 16
 
 
 def mean_length(dim: int) -> float:
-    """Mean L2 norm of ``dim`` independent standard normal numbers: at most the root of ``dim``."""
+    """Mean L2 norm of ``dim`` independent standard normal variables: at most the root of ``dim``."""
     return math.sqrt(2.0) * math.exp(float(gammaln(0.5 * (dim + 1)) - gammaln(0.5 * dim)))
 
 
 def unproved(why: str) -> InvalidParameter:
-    """Return the error of a bound that nobody has proved."""
+    """Return the error for a bound that is not proved."""
     return InvalidParameter(f"no bound of the regret is proved {why}")
 
 
@@ -72,8 +72,8 @@ def behind(
     -----
     Cost O(rows), memory flat.
     """
-    total, before = 0.0, 0.0  # the way of the secret model before the chunk
-    earlier = 0.0  # the way up to what the last row of the chunk before was played with: no further than that of later
+    total, before = 0.0, 0.0  # distance moved by the secret model before the chunk
+    earlier = 0.0  # distance moved up to the model for the previous chunk's last row; later rows have at least that
     for chunk in chunks_of_rows(rows):
         start = int(chunk[0])
         way = before + np.concatenate([[0.0], np.cumsum(moved(chunk))])  # entry k: before row start + k

@@ -1,7 +1,7 @@
-"""Gradients at public points: how long they are, and how far one row's can be from another's, as computed.
+"""Gradients at public points: their length, and how far one row's can be from another's, as computed.
 
-The rounding that is charged here (rows scaled, points projected, slopes taken at predictions as computed) is derived in
-``docs/proofs/gradients.md`` and ``leaders.md``; of several classes in ``classes.md``.
+The rounding charged here (rows scaled, points projected, slopes taken at computed predictions) is derived in
+``docs/proofs/gradients.md`` and ``leaders.md``; for several classes in ``classes.md``.
 """
 
 from __future__ import annotations

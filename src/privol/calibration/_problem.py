@@ -1,4 +1,4 @@
-"""What a run is about, and what it may spend: the public records that calibrations begin with."""
+"""What a run is about, and what it may spend: the public records that calibrations start from."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ._participation import check_user
 
 __all__ = ["EPSILON", "Budget", "Problem", "epsilon_of", "stated_epsilon"]
 
-#: Of a run that states no budget.
+#: The default budget of a run.
 EPSILON = 1.0
 
-_SMALL, _LARGE = 1e-30, 1e30  # within, no square of the kernels leaves the normal doubles
+_SMALL, _LARGE = 1e-30, 1e30  # within these, no square in the kernels leaves the normal doubles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +79,12 @@ class Problem:
 
     @property
     def radius(self) -> float:
-        """L2 norm of a feasible model, at most."""
+        """Largest L2 norm of a feasible model."""
         return self.domain.norm_bound(self.dim)
 
     @property
     def replaces(self) -> bool:
-        """Whether a neighbouring stream may have any other row in a row's place, and not its absence alone."""
+        """Whether a neighbouring stream may have any other row in a row's place, not only its absence."""
         return self.adjacency == "replace"
 
 
@@ -108,7 +108,7 @@ class Budget:
 
     @property
     def noiseless(self) -> bool:
-        """Whether nothing is guaranteed, and no noise drawn."""
+        """Whether there is no guarantee and no noise."""
         return math.isinf(self.epsilon)
 
     @property

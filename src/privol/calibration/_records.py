@@ -1,6 +1,6 @@
-"""What a mechanism did, in public numbers: what a stranger needs to compute its guarantee again.
+"""A mechanism in public numbers: what a third party needs to recompute its guarantee.
 
-``privol verify`` reads these records, and shares no code with what writes them.
+``privol verify`` reads these records, and shares no code with the writer.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _report(report: ReportNoise) -> dict[str, Any]:
 
 
 def _epochs(epochs: Epochs) -> dict[str, Any]:
-    """The noise of a run, or that of each of its epochs, the last of which is that of all that follow."""
+    """The noise of a run, or of each of its epochs; the last entry holds for all later ones."""
     if epochs.renewal == "none":
         return {"noise": _sums(epochs.sums[0])}
     return {"epochs": [{"rows": n, "noise": _sums(found)} for n, found in zip(epochs.rows, epochs.sums, strict=True)]}

@@ -1,6 +1,6 @@
-"""Local randomizers: from a budget to the noise of a report, its variance, and what coin betting must know of it.
+"""Local randomizers: from a budget to the noise of a report, its variance, and the facts that coin betting needs.
 
-A report is the only thing that is sent of a row, so its guarantee is the run's. Proofs: docs/proofs/reports.md.
+Of a row only its report is sent, so the report's guarantee is the run's. Proofs: docs/proofs/reports.md.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = [
 ]
 
 
-# Outwards by 900 units, where _rounding.UP has ten times as many: these figures round a dozen times, and the noise of
-# every report ever drawn depends on the factor.
+# Outwards by 900 units, a tenth of _rounding.UP: these figures round a dozen times, and the noise of every report ever
+# drawn depends on the factor.
 _UP = 1.0 + 1e-13
 _TINY_NORM, _LARGE_NORM = 1e-100, 1e100
 _LEAST_EPSILON, _LEAST_SCALE, _LARGEST_SCALE = 1e-9, 1e-140, 1e140
-# the root of exp(-x - x^2) = 1 - x, rounded down: bets beyond it have no bound
+# the root of exp(-x - x^2) = 1 - x, rounded down: larger bets have no bound
 _LARGEST_BET = 0.6838026237520206
 _ARITHMETIC = {
     "gaussian": "the real-valued sum of the clipped vector, in double precision, and Gaussian noise",
@@ -221,7 +221,7 @@ class ReportNoise:
             return Proxy(self.scale * self.scale, 0.0, True)
         largest = min(_LARGEST_BET / self.bound, theta / self.scale)
         v = (largest * self.scale) ** 2
-        rest = self.dim + 1.0 if self.kind == "l2_laplace" else 2.0  # of a coordinate: the worst direction of both
+        rest = self.dim + 1.0 if self.kind == "l2_laplace" else 2.0  # for a coordinate: the worst direction of both
         return Proxy(rest * self.scale * self.scale * (-math.log1p(-v) / v) * _UP, 1.0 / largest, True)
 
 

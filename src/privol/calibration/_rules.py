@@ -1,6 +1,6 @@
-"""Defaults of the offline learners, from public numbers alone: how strongly to regularise, and which ball.
+"""Defaults of the offline learners from public numbers alone: the strength of regularization, and the ball.
 
-No privacy rests on them: whatever comes out is calibrated like a value that somebody gave. ``docs/offline.md`` derives
+No privacy rests on them: the result is calibrated as a value given by the user would be. ``docs/offline.md`` derives
 the rule and says on which rows its constants were chosen.
 """
 
@@ -17,17 +17,17 @@ from ..losses import Loss
 
 __all__ = ["IN_OBJECTIVE", "ON_MODEL", "noise_of_unit", "rule_l2", "unit_of"]
 
-#: One over the deviation, in units of a score, that noise may have in the score of a row of the largest norm. Noise in
-#: the objective is damped by the losses' own curvature, which the rule leaves out; noise on the model by nothing.
+#: The reciprocal of the deviation, in units of a score, that noise may have in the score of the longest row. Noise in
+#: the objective is damped by the losses' own curvature, which the rule ignores; noise on the model is not damped.
 IN_OBJECTIVE, ON_MODEL = 1.0, 3.0
-#: Of the bound of targets: a usual deviation of theirs.
+#: A typical deviation of targets, as a share of their bound.
 _TARGETS = 1.0 / 3.0
 _DIGITS = 3
 _LEAST, _MOST = 1e-30, 1e30
 
 
 def unit_of(loss: Loss, y_bound: float) -> float:
-    """Size of a score that means something: 1 of a margin; of a real target a third of its bound."""
+    """Size of a meaningful score: 1 for a margin, a third of the bound for a real target."""
     return 1.0 if loss.kind == "classification" else _TARGETS * y_bound
 
 

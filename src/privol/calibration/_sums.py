@@ -1,7 +1,7 @@
 """Private prefix sums: a run is one Gaussian mechanism, which one row moves by its own change times the column norm.
 
-What arithmetic adds is charged as derived in ``docs/proofs/recursions.md``: rows truncated to the grid of the integer
-sums, and the rounding of the recursions in doubles. ``"published"`` is Algorithm 5 of Jain, Kothari & Thakurta (2012).
+The charge for rounding is derived in ``docs/proofs/recursions.md``: rows truncated to the grid of the integer sums, and
+the rounding of recursions in doubles. ``"published"`` is Algorithm 5 of Jain, Kothari & Thakurta (2012).
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ._iterates import CALIBRATIONS
 
 __all__ = ["INTEGER_DESIGNS", "MOST_ROWS", "NO_LAST_ROW", "PrintedNoise", "SumCalibration", "calibrate_sums"]
 
-#: Rows of a run that is not told how many there will be, and what its guarantee says of that.
+#: Rows of a run whose number of rows is not stated, and what its guarantee says about that.
 MOST_ROWS = 1 << 48
 NO_LAST_ROW = (
     f"the run has no last row: it is one mechanism of up to {MOST_ROWS:,} rows, whose sums forget the older ones; "
     "delta has to stay below one over the number of rows"
 )
 
-INTEGER_DESIGNS = ("tree", "honaker", "smooth")  # their sums of rows are integers, hence exact
+INTEGER_DESIGNS = ("tree", "honaker", "smooth")  # their sums of rows are integers, and so exact
 
 _SMALL, _LARGE = 1e-30, 1e30
-_MOST_SUM, _MOST_SHIFT = 61, 40  # bits of a run's sum on the grid, and of the lattice on it
-_MOST_WINDOW = 1 << 26  # numbers kept by "sqrt", by "banded" and by sliding sums
-_MOST_ROUNDING = 0.1  # of what discounted and sliding sums are charged, relative to all else
+_MOST_SUM, _MOST_SHIFT = 61, 40  # bits of a run's sum on the grid, and of the lattice on that grid
+_MOST_WINDOW = 1 << 26  # numbers that "sqrt", "banded" and sliding sums keep
+_MOST_ROUNDING = 0.1  # largest charge for rounding in discounted and sliding sums, relative to the rest
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def calibrate_sums(
             f"sliding sums keep a window's noisy increments, and window / leaf * dim is at most {_MOST_WINDOW:,} for "
             f"them, found {factorization.window:,} * {dim:,}: use discount"
         )
-    # Rows are scaled to the bound by a computed factor; twice, as the rows of a matrix v v^T are quadratic in v's norm.
+    # Rows are scaled to the bound by a computed factor; twice for a matrix v v^T, which is quadratic in v's norm.
     excess = rounding + 2 * scaled_excess(dim)
     radius = bound * (1.0 + excess) * UP
     ball = radius * (2.0 if replace else 1.0)
@@ -198,7 +198,7 @@ def calibrate_sums(
         ideal = min(ball, (ideal + excess * bound * (2.0 if replace else 1.0)) * UP)
     sums = factorization.design in INTEGER_DESIGNS
     gain, error = _recursion(factorization)
-    # Doubles that are added up to a leaf, in both of two runs.
+    # Rounding when doubles are added up to a leaf, in both of two runs.
     addition = 0.0 if sums else 2.1 * sum_excess(leaf) * leaf * radius
     recursion = 2.0 * math.sqrt(steps) * error * leaf * radius
 
@@ -210,7 +210,7 @@ def calibrate_sums(
         )
 
     def charge(grid: float) -> tuple[float, float]:
-        # Truncation towards zero leaves the ball, and the change from a row to nothing, no larger than they were.
+        # Truncation towards zero does not enlarge the ball, nor the change from a row to nothing.
         one = min(ball, (ideal + math.sqrt(dim) * grid) * UP) if replace else ideal
         one = (one + addition) * UP
         return one, (factorization.column_norm * one + recursion) * UP
@@ -238,7 +238,7 @@ def calibrate_sums(
             f"the noise would have standard deviation {sigma:g}: epsilon, delta and bound are too far apart for double "
             "precision"
         )
-    # A coarser grid asks for more noise, whose lattice may ask for a coarser grid: at most once more.
+    # A coarser grid needs more noise, whose lattice may need a coarser grid: at most once more.
     while sums and lattice_step(sigma) * 2.0**-_MOST_SHIFT > grid:
         grid = lattice_step(sigma) * 2.0**-_MOST_SHIFT
         sigma = sigma if published else factor * charge(grid)[1] / mu * UP
@@ -255,7 +255,7 @@ _mu_of = functools.lru_cache(maxsize=64)(gdp_mu)  # the same for all epochs of a
 
 
 def _power_of_two(value: float, shift: int) -> float:
-    """Least power of two of at least ``value * 2**shift``."""
+    """Least power of two that is at least ``value * 2**shift``."""
     mantissa, exponent = math.frexp(value)
     return math.ldexp(1.0, exponent + shift - (mantissa == 0.5))
 
@@ -270,11 +270,12 @@ def _recursion(factorization: Factorization) -> tuple[float, float]:
         drift = math.fsum(w * r * r for w, r in zip(omega, reach, strict=True))
         return 1.01 * gain, UNIT * (1.05 * (len(reach) + 1) * gain + 2.1 * drift)
     if isinstance(factorization, SquareRoot):
-        # every coefficient is off by a relative 4 n units at most (with a decay 5 n), a sum of n products by n + 1
+        # every coefficient has a relative error of at most 4 n units (with a decay 5 n), a sum of n products one of n +
+        # 1
         gain = 1.0 + 2.0 * math.sqrt(n / math.pi)
         return 1.01 * gain, UNIT * 1.05 * (6 * n + 1 if factorization.decay < 1.0 else 5 * n + 1) * gain
     if isinstance(factorization, Banded):
-        # a product and an addition for each coefficient but the first, which is 1; they are the doubles that they are
+        # a product and an addition for each coefficient but the first, which is 1; the coefficients are exact doubles
         gain = 1.0 + 2.0 * math.sqrt(factorization.bandwidth / math.pi)
         return 1.01 * gain, UNIT * 1.05 * 2.0 * (factorization.bandwidth - 1) * gain
     return 1.01, 0.0

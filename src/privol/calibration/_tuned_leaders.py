@@ -1,7 +1,7 @@
-"""A leader that tunes itself: its steps, its strong convexity and its thresholds, from public numbers alone.
+"""A leader that tunes itself: its steps, its strong convexity and its thresholds follow from public numbers alone.
 
-The noise is that of :func:`calibrate_leaders`, whose proof holds for it: all that is chosen here is public before the
-run, and what it does to the private sums is post-processing (``docs/proofs/adaptive.md``).
+The noise is that of :func:`calibrate_leaders`, with the same proof: every choice made here is public before the run,
+and its effect on the private sums is post-processing (``docs/proofs/adaptive.md``).
 """
 
 from __future__ import annotations
@@ -29,30 +29,31 @@ LARGEST_SCORE = 100.0
 """Of the longest row: beyond it a probability is 0 or 1 in all but name. Of real targets, in units of a quarter of
 their bound."""
 
-# Slopes are cut at this share of the largest: most rows of a fair model are below it, and half the noise is gone. Of
-# squares at half of that where there is noise: residuals of a fair model are further below the range of the targets.
+# Slopes are clipped at this share of the largest one: most rows of a fair model are below it, and half of the noise
+# disappears. For squared loss with noise it is half as much: residuals of a fair model are smaller relative to the
+# range of the targets.
 _SLOPES, _NOISY_SQUARES = 0.5, 0.25
-# By how much the noise of a sum may move the score of the longest row, one standard deviation, and one step with rows
-# that are all alike and as wrong as can be; of real targets in units of a quarter of their bound.
+# How far the noise of a sum may move the score of the longest row (one standard deviation), and how far one step may
+# with rows that are all alike and wrong in the extreme; for real targets in units of a quarter of their bound.
 _SCORE_NOISE, _SCORE_STEP = 1.25, 4.0
-# A model is to be public at least every 100 rows; of few rows there are to be many steps all the same.
+# A model becomes public at least every 100 rows; if rows are few, there are still many steps.
 _STEPS, _MOST_ROWS = 1000, 100
-# What is shown lies between averages of the last ninth of the points, of no more than 64 steps and of 8, and beyond the
-# latter in a drift: where their difference is beyond one and a half times what is expected of noise, and beyond a third
-# of what rows that are as wrong as can be, but independent, may do.
+# The model shown lies between averages of the last ninth of the points over at most 64 steps and over 8, and beyond the
+# latter in a drift: if their difference exceeds one and a half times what noise explains, and a third of what
+# independent rows, wrong in the extreme, may cause.
 _POWER, _QUICKEST, _SLOWEST = 8.0, 8.0, 64.0
 _SURE, _WALK = 1.5, 0.35
-_SETTLED = 1024  # steps, after which the noise of the difference is that of the last one
+_SETTLED = 1024  # steps after which the noise of the difference is that of the last step
 _PARTS_OF_OCTAVE = 16
 
 
 def score_unit(loss: Loss, y_bound: float) -> float:
-    """Return what a score is measured in: 1 for classes, a quarter of the bound of real targets."""
+    """Return the unit of scores: 1 for classes, a quarter of the bound for real targets."""
     return 1.0 if loss.kind == "classification" else y_bound / 4.0
 
 
 def _cut_of_slopes(problem: Problem, *, noiseless: bool) -> float:
-    """A share of the longest gradient: of real targets, of a prediction that is within their range."""
+    """A share of the longest gradient; for real targets, at predictions within their range."""
     loss, row_bound = problem.loss, problem.row_bound
     if problem.outputs > 1:
         most = row_bound * class_slope_bound(loss, problem.outputs, LARGEST_SCORE)
@@ -104,7 +105,7 @@ def calibrate_adaptive(
         budget,
         release=release,
         l2=0.0,
-        regularization=1.0,  # none of the noise depends on it
+        regularization=1.0,  # the noise does not depend on it
         batch=batch,
         gradient_bound=_cut_of_slopes(problem, noiseless=budget.noiseless)
         if gradient_bound is None
@@ -115,7 +116,7 @@ def calibrate_adaptive(
     walk = _lags(BLT(_SETTLED, (), ()))  # prefixes of the identity are a random walk
     held, threshold = [batch * plan.bound * longest / _SCORE_STEP], [0.0]
     parts = list(_parts_of_epochs(plan.epochs))
-    for part in parts:  # running maxima: the analysis needs sequences that do not fall
+    for part in parts:  # running maxima: the analysis needs nondecreasing sequences
         held.append(max(held[-1], part.std * longest / _SCORE_NOISE))
         threshold.append(max(threshold[-1], problem.outputs * part.std**2))
     begun = np.minimum([part.until for part in parts], _SETTLED) - 1
@@ -137,12 +138,12 @@ class _Part(NamedTuple):
     """Steps of a run that are treated alike: the last of them, and the noise after it."""
 
     until: int
-    std: float  # of a coordinate of the sums
-    lag: float  # variance of a coordinate of the difference between both averages of the sums
+    std: float  # for a coordinate of the sums
+    lag: float  # variance of a coordinate of the difference between the two averages of the sums
 
 
 def _parts_of_epochs(epochs: Epochs) -> Iterator[_Part]:
-    """Yield the parts of a run. A later epoch has the noise of those before it, which no average of its sums loses."""
+    """Yield the parts of a run. A later epoch has the noise of earlier ones, which no average of its sums removes."""
     before, settled = epochs.variances(), [_settled(found) for found in epochs.sums]
     first = 0
     for epoch, (found, variance) in enumerate(zip(epochs.sums, before, strict=True)):
@@ -154,22 +155,22 @@ def _parts_of_epochs(epochs: Epochs) -> Iterator[_Part]:
                 lag = float(found.sigma**2 * noise[min(step, _SETTLED) - 1] ** 2)
                 yield _Part(step, found.std(step), lag)
         else:
-            # what the averages still have of the epoch before goes as what they have of this one comes
+            # the share of the earlier epoch in the averages falls as that of this one grows
             lag = max(settled[epoch - 1 : epoch + 1])
             for step in sorted({-(-steps * k // _PARTS_OF_OCTAVE) for k in range(1, _PARTS_OF_OCTAVE + 1)}):
                 yield _Part(first + step, math.sqrt(variance + found.std(step) ** 2), lag)
         first += steps
     if epochs.renewal == "none":
         return
-    # epochs like the last one, as many as there may be rows
+    # epochs like the last one, as many as the rows may need
     for more in _parts(-(-(MOST_ROWS - epochs.start(epochs.last + 1)) // epochs.rows[-1])):
         yield _Part(first + more * steps, math.sqrt(epochs.variance_before(epochs.last + 1 + more)), settled[-1])
 
 
 def _settled(sums: SumCalibration) -> float:
-    """Return the lag in an epoch that is not the first: of its own sums, and of one short epoch after the other.
+    """Return the lag in an epoch after the first: of its own sums, or of a sequence of short epochs.
 
-    The noise of the ends of epochs is independent, so sums of epochs of few steps walk at random.
+    The noise at the ends of epochs is independent, so sums over epochs of few steps are a random walk.
     """
     design = sums.factorization
     assert isinstance(design, BLT)
@@ -180,13 +181,13 @@ def _settled(sums: SumCalibration) -> float:
 
 @functools.lru_cache(maxsize=16)
 def _lags(sums: BLT) -> NDArray[np.float64]:
-    """Deviations of the difference between both averages of such sums, in units of sigma, after each first step."""
+    """Deviations of the difference between the two averages of such sums, in units of sigma, after each first step."""
     steps = np.arange(1, min(sums.steps, _SETTLED) + 1)
     return sums.lag_norms(*(average_counts(steps, _POWER, slowest) for slowest in (_QUICKEST, _SLOWEST)))
 
 
 def _parts(steps: int) -> list[int]:
-    """Return the last step of each part: all steps at first, then parts of an octave."""
+    """Return the last step of each part: single steps at first, then parts of an octave."""
     found, last = [], 0
     while last < steps:
         last = min(last + max(1, (last + 1) // _PARTS_OF_OCTAVE), steps)

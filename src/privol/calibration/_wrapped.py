@@ -1,4 +1,4 @@
-"""Noise for the iterates of an algorithm that somebody else has written, by the sensitivity that they declare."""
+"""Noise for the iterates of an algorithm written by the user, for the sensitivity that the user declares."""
 
 from __future__ import annotations
 
