@@ -1,4 +1,4 @@
-"""The state of descent on values of losses, and the calls that move it."""
+"""The state of descent on loss values, and the calls that change it."""
 
 import numpy as np
 
@@ -46,7 +46,7 @@ cdef extern from "runs/pv_bandit.h" nogil:
     pv_status pv_bandit_receive(pv_bandit *it, const pv_bandit_plan *plan, const double *report,
                                 const pv_vectors *vectors) noexcept
 
-cdef int64_t AHEAD = 4096  # coordinates of directions that are asked for at a time, at least one direction's
+cdef int64_t AHEAD = 4096  # coordinates of directions that are asked for at a time, at least those of one direction
 
 
 cdef class BanditRun(ReportRun):
@@ -58,12 +58,12 @@ cdef class BanditRun(ReportRun):
     magnitude : float
         Bound of the coordinates of what is perturbed.
     report : Report
-        Of one number, or where ``whole`` of all coordinates of the estimate.
+        For one number or, if ``whole``, for all coordinates of the estimate.
     cost : float
-        Squared mu of the whole run: what the first report is charged with.
+        Squared mu of the whole run, charged with the first report.
     directions : callable
         ``directions(first, n)``: the directions of rounds ``first``, ``first + 1``, ..., an array of shape (n, dim).
-        Public, but nobody may know one before the points of the round before it are chosen.
+        Public, but a direction must not be known before the points of the round before it are chosen.
     pair, low, high, inner, distance, most, length, fixed, whole
         See pv_bandit.h.
     """
@@ -103,15 +103,15 @@ cdef class BanditRun(ReportRun):
         self.it.direction = self.public + dim
         self.it.sum = self.public + 2 * dim
         self.it.asked = self.public + 3 * dim
-        self.it.directions = self.public + 5 * dim  # with all else that a failed block puts back
+        self.it.directions = self.public + 5 * dim  # with everything else that a failed block restores
         memcpy(self.it.point, self.state.released, dim * sizeof(double))
         self.look()
         pv_bandit_begin(&self.it, &self.own_plan)
 
     cdef int look(self) except -1:
-        """Have the directions of the rounds that come next."""
+        """Get the directions of the next rounds."""
         cdef double[:, ::1] found
-        # one has been used ahead: the current round's, unless none has begun
+        # the current round's direction has been used already, unless no round has begun
         cdef int64_t first = self.it.steps + 1 + (self.it.used > 0)
         cdef int64_t n = min(self.ahead, self.plan.horizon + 2 - first)
         found = np.ascontiguousarray(self.next_directions(first, n), dtype=np.float64)
@@ -122,7 +122,7 @@ cdef class BanditRun(ReportRun):
         return 0
 
     def point(self):
-        """Copy of where the next value is to be taken, shape (dim,); of a pair (2, dim)."""
+        """Copy of the point at which the next value is taken, shape (dim,); (2, dim) for a pair of points."""
         cdef int64_t n = 2 if self.own_plan.pair else 1
         self.enter(False)
         with self.lock:
@@ -147,12 +147,12 @@ cdef class BanditRun(ReportRun):
         none.n = 0
         with self.lock:
             self.check_room(1)
-            self.run(&none, NULL, NULL)  # what an interrupt left to be done
+            self.run(&none, NULL, NULL)  # finish what an interrupt left undone
             pv_bandit_tell(&self.it, &self.own_plan, given)
             self.run(&none, NULL, NULL)
 
     def receive(self, const double[::1] report not None):
-        """Learn a report that a device made of its value at ``point()``, of shape (1,); where ``whole`` (dim,)."""
+        """Learn a report that a device made of its value at ``point()``, of shape (1,); (dim,) if ``whole``."""
         cdef pv_rows none
         self.enter(True)
         if self.own_plan.whole:
@@ -168,7 +168,7 @@ cdef class BanditRun(ReportRun):
             pv_bandit_receive(&self.it, &self.own_plan, &report[0], pv_vectors_at(0))
 
     def release_last(self):
-        """Publish the point of a run that ends before the row its only release was planned for: public already."""
+        """Publish the point, which is public already, of a run that ends before its only release was due."""
         self.publish_last(self.it.point)
 
     cdef int serve(self, pv_status status) except -1:

@@ -1,9 +1,9 @@
 """A keystream as a bit generator of NumPy.
 
 NumPy's C code reads words through the five pointers of a ``bitgen_t``, none of which can report a failure. Failures are
-therefore looked for where an exception can be raised: when NumPy takes the generator's lock, which it does before every
-call that draws. What fails later, in the middle of a call, or is asked for by code that does not take the lock, ends
-the process: no words are safer than predictable ones.
+therefore detected where an exception can be raised: when NumPy takes the generator's lock, which it does before every
+call that draws. A failure in the middle of a call, or in code that does not take the lock, ends the process: stopping
+is safer than predictable words.
 """
 
 import threading
@@ -43,7 +43,7 @@ cdef int refill(Keystream keystream) except -1:
 
 
 cdef void refill_or_end(void *owner) noexcept with gil:
-    # as a function that reports by its result alone: the exception stays set, and the last message shows it
+    # like a function that reports only by its result: the exception stays set, and the last message shows it
     if (<int (*)(Keystream) noexcept>refill)(<Keystream>owner) != 0:
         Py_FatalError("no random words for NumPy, whose C code cannot be told")
 
@@ -54,7 +54,7 @@ cdef class Keystream:
     Parameters
     ----------
     source : Source
-    stream : int
+    Noise stream, which must have no other use.
         Noise stream, which nothing else may use.
     row : int
         First address row.
@@ -104,14 +104,14 @@ cdef class Keystream:
         raise StateError("a keystream cannot be copied: two holders would draw the same words")
 
     cdef int refill(self) except -1:
-        """Draw the words of the next row; unread ones are dropped."""
+        """Draw the words of the next row; unread words are dropped."""
         cdef uint64_t row = self.row
         self.source.check()
         if self.drawing:
             raise StateError("the bit generator is busy: the garbage collector ran something that draws from it")
         if row == <uint64_t>-1:
             raise SourceFailure("the bit generator has used up its addresses")
-        self.row = row + 1  # used, whatever happens next
+        self.row = row + 1  # counts as used, whatever happens next
         self.drawing = True
         self.c.at = self.c.end
         try:
@@ -129,7 +129,7 @@ cdef class Keystream:
         Raises
         ------
         SourceFailure
-            In a forked child, and where the words are used up and the source gives no more.
+            In a forked child, or if the words are used up and the source gives no more.
         """
         self.source.check()  # before the lock: in a forked child, the thread that held it is gone
         if not self.lock.acquire(blocking, timeout):
@@ -174,17 +174,17 @@ cdef class KeyedBitGenerator(BitGenerator):
 
     @property
     def private(self) -> bool:
-        """Whether the key is known to nobody."""
+        """Whether nobody knows the key."""
         return self.keystream.source.private
 
     @property
     def description(self) -> str:
-        """What the bits are."""
+        """The description of the bits."""
         return self.keystream.source.description
 
     @property
     def state(self):
-        """Refused, to be read and to be set: two holders of a state would draw the same words."""
+        """Neither readable nor writable: two holders of a state would draw the same words."""
         raise StateError("the state of a keyed bit generator is secret, and two holders would draw the same words")
 
     @state.setter
@@ -202,5 +202,5 @@ cdef class KeyedBitGenerator(BitGenerator):
 
 
 def fits_numpy() -> bool:
-    """Whether NumPy's bit generators are laid out as when this module was compiled."""
+    """Whether the layout of NumPy's bit generators is the one that this module was compiled with."""
     return KeyedBitGenerator.__basicsize__ == np.random.BitGenerator.__basicsize__ + sizeof(void *)

@@ -1,7 +1,7 @@
-"""Integer noise: addressed words into values of the discrete Gaussian and the discrete Laplace.
+"""Integer noise: turns addressed words into values of the discrete Gaussian and the discrete Laplace distribution.
 
-The kernel consumes words in order and stops where it runs out of them or where a word's 63 bits leave the
-block open; between its calls this module fetches the words of the next addresses, or asks for more bits.
+The kernel consumes words in order and stops when there are no more words, or when a word's 63 bits do not decide the
+block; between its calls this module fetches the words of the next addresses, or asks for more bits.
 """
 
 import numpy as np
@@ -50,18 +50,18 @@ MAX_BLOCK = PV_DISCRETE_MAX_BLOCK
 MAX_NUMERATOR = PV_DISCRETE_MAX_NUMERATOR
 
 cdef enum:
-    # Words fetched at a time: enough that the cipher's call costs little, few enough for the nearest caches.
+    # Words fetched at a time: enough to spread the cost of the cipher's call, few enough for the nearest caches.
     _CAPACITY = 8192
     _ROW = 1 << 16  # values of an address row
 
-# Words of one address row: their numbers, which address the extra bits of the last resort, have 32 bits.
+# Words of one address row: their numbers, which address the extra bits of undecided words, have 32 bits.
 cdef int64_t _ROW_WORDS = (<int64_t>1) << 32
 
-cdef int64_t _LARGEST = (<int64_t>1) << 62  # magnitude of what may be added to
+cdef int64_t _LARGEST = (<int64_t>1) << 62  # largest magnitude of a value that noise is added to
 
 
 cdef class IntegerLaw:
-    """A law of integers, as the kernel takes it: see pv_discrete.h.
+    """A distribution on the integers, in the form that the kernel takes: see pv_discrete.h.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ cdef class IntegerLaw:
         stream, row : int
             Address; each may be used once. Words are used in the order of their blocks.
         decide : callable
-            ``decide(prefix, extra)``: the block of a word that leaves it open; ``extra(level)``, level = 1, 2, ...,
-            the next 128 bits as two words.
+            ``decide(prefix, extra)``: returns the block of a word whose bits do not decide it; ``extra(level)``, for
+            level = 1, 2, ..., returns the next 128 bits as two words.
         """
         cdef int64_t n = out.shape[0]
         if n > 0:
@@ -128,9 +128,9 @@ cdef class IntegerLaw:
             reader.add(self, &out[0], n, decide)
 
     def add_scripted(self, int64_t[::1] out not None, const uint64_t[::1] words not None, decide, *, int64_t capacity):
-        """The same with given words, fetched at most `capacity` at a time (for tests).
+        """Add values made of given words, fetched at most `capacity` at a time (for tests).
 
-        Here ``decide(prefix, position)`` gets the number of the word. Returns how many words were used.
+        ``decide(prefix, position)`` gets the number of the word. Returns how many words were used.
         """
         cdef int64_t n = out.shape[0]
         if n == 0:
@@ -142,14 +142,14 @@ cdef class IntegerLaw:
 
 
 cdef class IntegerWords:
-    """Words of one address row, in the order of their blocks, and how far they are used.
+    """The words of one address row, in the order of their blocks, and how many are used.
 
     Parameters
     ----------
     source : Source or None
     stream : int
     capacity : int
-        Words fetched at most at a time; more are held where one proposal needs more.
+        Words fetched at most at a time; more are held if one proposal needs more.
     """
 
     cdef Source source
@@ -184,7 +184,7 @@ cdef class IntegerWords:
             pv_wipe(self.words, 8 * self.capacity + PV_ADDRESS_BYTES)
 
     cdef void turn(self, uint64_t row) noexcept:
-        """Go to the beginning of another row; words that are left are wiped."""
+        """Go to the beginning of another row; unused words are wiped."""
         self.wipe()
         self.row = row
         self.fetched = 0
@@ -197,7 +197,7 @@ cdef class IntegerWords:
         return self.fetched - self.draw.n_words + self.draw.used
 
     cdef int add(self, IntegerLaw law, int64_t *out, int64_t n, object decide) except -1:
-        """Add n values of the law to out, and wipe their words. Where that fails, all words are wiped."""
+        """Add n values to out and wipe their words. After a failure all words are wiped."""
         cdef pv_status status
         self.draw.done = 0
         try:
@@ -242,7 +242,7 @@ cdef class IntegerWords:
         return 0
 
     cdef int widen(self, int64_t rest) except -1:
-        """Twice the memory for words."""
+        """Double the memory for words."""
         cdef unsigned char *words = <unsigned char *>PyMem_RawMalloc(16 * self.capacity + PV_ADDRESS_BYTES)
         cdef unsigned char *addresses = <unsigned char *>PyMem_RawMalloc(16 * self.capacity)
         if words == NULL or addresses == NULL:
@@ -260,7 +260,7 @@ cdef class IntegerWords:
         return 0
 
     cdef int resolve(self, object decide) except -1:
-        """Find the block of the word that comes next, with as many bits as it takes."""
+        """Find the block of the next word, with as many bits as that takes."""
         cdef uint64_t prefix = pv_word(self.words + 8 * self.draw.used) >> 1
         cdef int64_t position = self.used()
         if self.source is None:
@@ -298,12 +298,12 @@ cdef int64_t fetch(unsigned char *out, unsigned char *addresses, int64_t room, i
 
 
 cdef class IntegerSampler(KeyedSampler):
-    """Independent values of a law, their words drawn ahead.
+    """Independent values of a distribution on the integers; their words are drawn ahead.
 
-    Value number n is value number n % 65536 of address row n // 65536, whichever call it is of.
+    Value n is value n % 65536 of address row n // 65536, whichever call returns it.
 
-    A subclass has ``_shape(size)``, a checked shape; ``_integers(x)``, a new C-contiguous int64 array of what x holds,
-    checked; and ``_decide(prefix, extra)``, the last resort.
+    A subclass has ``_shape(size)``, which checks a shape; ``_integers(x)``, which returns a new, checked C-contiguous
+    int64 array; and ``_decide(prefix, extra)``, for undecided words.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ cdef class IntegerSampler(KeyedSampler):
 
     @property
     def _place(self) -> tuple[int, int]:
-        """Address row, and how many of its values are drawn."""
+        """The address row, and how many of its values are drawn."""
         return self.own.row, _ROW - self.left
 
     def add(self, x):
@@ -392,7 +392,7 @@ cdef class IntegerSampler(KeyedSampler):
         return out
 
     cdef int draw(self, cnp.ndarray values) except -1:
-        """Add to the values: the rest of the row in use, whole rows, and the beginning of another."""
+        """Add noise to the values: the rest of the row in use, then whole rows, then the beginning of another."""
         cdef int64_t n = cnp.PyArray_SIZE(values)
         cdef int64_t *out = <int64_t *>cnp.PyArray_DATA(values)
         cdef IntegerLaw law = self._law
@@ -430,7 +430,7 @@ cdef class IntegerSampler(KeyedSampler):
         return 0
 
     cdef int part(self, int64_t *out, int64_t n) except -1:
-        """The next n values of the row. Where that fails, its rest counts as used."""
+        """Add the next n values of the row. After a failure the rest of the row counts as used."""
         cdef int64_t left = self.left
         self.left = 0
         decide = (<object>self)._decide

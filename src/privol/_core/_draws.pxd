@@ -11,11 +11,11 @@ cdef class Draws:
     cdef int64_t d
     cdef size_t size
     cdef unsigned char *addresses
-    # Address rows of the next vectors, from the pending one on, as far as they are listed: of two buffers.
+    # Address rows of the next vectors, from the pending one on, as far as they are listed, for two buffers.
     cdef uint64_t *coming
     cdef int64_t listed
 
-    # Of the second thread: its buffer, and the values of both.
+    # For the second thread: its buffer, and the values of both.
     cdef pv_draws other
     cdef float *values
     cdef float *other_values

@@ -1,9 +1,9 @@
-"""The noise of a run's next vectors, drawn ahead: it does not depend on the rows that are learnt.
+"""The noise of a run's next vectors, drawn ahead, which is possible because it does not depend on the rows.
 
-A second thread may help: it encrypts words, and evaluates what the first pass of the rounding makes of them. The
-learning thread lists the address rows, adds, rounds and releases. There are two buffers, each in one thread's hands at
-a time: one is asked for by `todo` and handed back by `done`. The thread lives no longer than the call that it helps,
-and its buffer is wiped then. No bit depends on it.
+A second thread may help: it encrypts words and evaluates the first pass of the rounding. The learning thread lists the
+address rows, adds, rounds and releases. There are two buffers, each used by only one thread at a time: the lock `todo`
+requests one, and `done` returns it. The thread lives no longer than the call that it helps, and its buffer is wiped
+then. No bit depends on it.
 """
 
 import _thread
@@ -46,20 +46,20 @@ cdef extern from "<time.h>" nogil:
         long tv_nsec
     int timespec_get(timespec *t, int base)
 
-# Calls that go without a second thread after one that was slow, at most.
+# How many calls at most go without a second thread after one in which it was slow.
 cdef int64_t MOST_SKIPPED = 63
-# Nanoseconds of waiting from which on it counts.
+# Nanoseconds of waiting above which it counts as slow.
 cdef int64_t LONG_WAIT = 500_000
 
 
 cdef class Draws:
-    """Buffers of words; without a source, of none."""
+    """Buffers of words; without a source they stay empty."""
 
     def __cinit__(self):
         self.c.pass_ = first_pass()
 
     cdef int begin(self, Source source, unsigned stream, int64_t d, int64_t capacity) except -1:
-        """Allocate a buffer for so many vectors of d words."""
+        """Allocate a buffer for ``capacity`` vectors of d words."""
         cdef int64_t k
         if self.addresses != NULL:
             raise StateError("buffers cannot be made twice")
@@ -88,7 +88,7 @@ cdef class Draws:
         free_lock(self.ended)
 
     cdef void wipe(self) noexcept:
-        """Overwrite the words that are drawn, and what was made of them."""
+        """Overwrite the words that are drawn, and the values made of them."""
         cdef size_t numbers = self.c.capacity * pv_lattice_values_size(self.d) * sizeof(float)
         self.c.filled = self.c.used = 0
         if self.c.words != NULL:
@@ -111,9 +111,9 @@ cdef class Draws:
         return 0
 
     cdef void forget_used(self) noexcept:
-        """Of words with values: whoever uses words without values wipes them at once.
+        """Wipe used words that have values; words without values are wiped as they are used.
 
-        A buffer that is filled again may get fewer vectors than it had, as before the last row.
+        A buffer that is filled again may get fewer vectors than before, for example near the last row.
         """
         if self.c.values != NULL:
             pv_wipe(self.c.words, self.c.used * self.size)
@@ -121,7 +121,7 @@ cdef class Draws:
 
     cdef int fill(self, pv_draws *draws, int64_t n) except -1:
         cdef int64_t k
-        draws.filled = draws.used = 0  # until they are there: a source that fails wipes the buffer
+        draws.filled = draws.used = 0  # nothing until they are there: a source that fails wipes the buffer
         for k in range(n):
             pv_address_turn(self.addresses + k * self.size, draws.rows[k], self.d)
         self.source.fill(self.addresses, n * self.size, draws.words)
@@ -131,7 +131,7 @@ cdef class Draws:
     # ---- the second thread ----------------------------------------------------------------------
 
     cdef int start(self) except -1:
-        """Start it, unless it cannot be had or was of no use lately: the next buffer that is drawn has a successor."""
+        """Start the thread, if one is available and was useful lately and another buffer will follow the next."""
         cdef size_t numbers = self.c.capacity * pv_lattice_values_size(self.d)
         if self.skip > 0:
             self.skip -= 1
@@ -159,7 +159,7 @@ cdef class Draws:
         return 0
 
     def work(self):
-        """Do what the thread is for: not to be called by others."""
+        """The body of the thread; nothing else may call it."""
         cdef int64_t k
         cdef int64_t numbers = pv_lattice_values_size(self.d)
         cdef pv_lattice lattice
@@ -180,7 +180,7 @@ cdef class Draws:
                                           self.other_values + k * numbers)
                 PyThread_release_lock(self.done)
         except BaseException:
-            # the learning thread draws them itself, and fails where this was no passing trouble
+            # the learning thread draws them itself, and fails unless the trouble was temporary
             self.failed = True
             PyThread_release_lock(self.done)
         finally:
@@ -188,7 +188,7 @@ cdef class Draws:
             PyThread_release_lock(self.ended)
 
     cdef void ask(self) noexcept nogil:
-        """Ask for the vectors that are listed behind those in the buffer."""
+        """Request the vectors that are listed after those in the buffer."""
         cdef int64_t n = min(self.listed - self.c.filled, self.c.capacity)
         if n > 0 and not self.is_slow():
             self.asked += 1
@@ -198,16 +198,17 @@ cdef class Draws:
             PyThread_release_lock(self.todo)
 
     cdef bint is_slow(self) noexcept nogil:
-        """Whether the learning thread is better off alone, as where other programs want the second core.
+        """Whether the learning thread is faster alone, for example because other programs use the second core.
 
-        Half of the buffers are not even begun when they are needed, or more than a quarter of the time is waited.
+        That is so if half of the buffers have not been begun when they are needed, or waiting takes over a quarter of
+        the time.
         """
         return (self.missed > 2 and 2 * self.missed > self.asked) or (
             self.waited > LONG_WAIT and 4 * self.waited > now() - self.began
         )
 
     cdef bint withdraw(self) noexcept nogil:
-        """Have the other buffer back: whether it has been filled. What the thread has not begun it need not do."""
+        """Take the other buffer back; return whether it was filled. The thread need not do what it has not begun."""
         cdef int64_t since
         if not self.busy:
             return False
@@ -222,7 +223,7 @@ cdef class Draws:
         return not self.failed
 
     cdef bint exchange(self) noexcept nogil:
-        """Take the other buffer for the one that is used up, if it has the vectors that are listed first."""
+        """Exchange the used buffer for the other one, if that has the vectors that are listed first."""
         if not self.withdraw() or self.listed == 0 or self.other.rows[0] != self.coming[0]:
             return False
         self.c.words, self.other.words = self.other.words, self.c.words
@@ -233,7 +234,7 @@ cdef class Draws:
         return True
 
     cdef void stop(self) noexcept:
-        """End the thread, and leave the buffer in use as if it had not been."""
+        """End the thread, and leave the buffer in use as if there had been no thread."""
         cdef size_t numbers = self.c.capacity * pv_lattice_values_size(self.d) * sizeof(float)
         cdef bint was_slow
         if not self.running:
@@ -244,7 +245,7 @@ cdef class Draws:
             self.stopping = True
             PyThread_release_lock(self.todo)
             PyThread_acquire_lock(self.ended, WAIT_LOCK)
-            PyThread_acquire_lock(self.todo, NOWAIT_LOCK)  # of a thread that has failed before
+            PyThread_acquire_lock(self.todo, NOWAIT_LOCK)  # from a thread that has failed before
         self.forget_used()
         pv_wipe(self.other.words, self.other.capacity * self.size)
         pv_wipe(self.values, numbers)
@@ -255,7 +256,7 @@ cdef class Draws:
 
 
 cdef int64_t now() noexcept nogil:
-    """Nanoseconds."""
+    """The time in nanoseconds."""
     cdef timespec t
     timespec_get(&t, TIME_UTC)
     return <int64_t>t.tv_sec * 1_000_000_000 + t.tv_nsec
@@ -274,7 +275,7 @@ cdef int allocate(pv_draws *draws, int64_t capacity, size_t size) except -1:
 
 
 cdef int make_lock(void **lock) except -1:
-    """A lock that is held, unless there is one."""
+    """Allocate a lock and take it, unless there is one."""
     if lock[0] == NULL:
         lock[0] = PyThread_allocate_lock()
         if lock[0] == NULL:

@@ -14,5 +14,5 @@ cdef extern from "rows/pv_geometry.h" nogil:
 
     void pv_project(const pv_set *set, double *x, int64_t d, double *work) noexcept
 
-# Fill the set from its description; the result owns its arrays.
+# Set the set from its description; the result owns its arrays.
 cdef object bind_set(pv_set *set, object description, int64_t d)

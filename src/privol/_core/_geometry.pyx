@@ -26,7 +26,7 @@ cdef object bind_set(pv_set *set, object description, int64_t d):
 
 
 def project(domain, x):
-    """Projection of a vector onto a set by the kernel."""
+    """Project a vector onto a set with the kernel."""
     cdef double[::1] out = np.array(x, dtype=np.float64)
     cdef double[::1] work = np.empty(2 * out.shape[0])
     cdef pv_set set

@@ -1,4 +1,4 @@
-"""The state of noisy gradient descent, and the calls that move it."""
+"""The state of noisy gradient descent, and the calls that change it."""
 
 import numpy as np
 
@@ -37,9 +37,9 @@ cdef class GradientRun(LearnerRun):
     ----------
     frame : RunFrame
     magnitude : float
-        Bound of the coordinates of what is perturbed.
+        Bound of the coordinates of the perturbed vector.
     std, sensitivity : float
-        Of the sum of a step's gradients: the noise, and what one row changes.
+        For the sum of a step's gradients: the noise, and the change by one row.
     bound : float
         Gradients are scaled to this L2 norm.
     batch : int
@@ -98,12 +98,12 @@ cdef class GradientRun(LearnerRun):
         none.n = 0
         with self.lock:
             self.check_room(1)
-            self.run(&none, NULL, NULL)  # what an interrupt left to be done
+            self.run(&none, NULL, NULL)  # finish what an interrupt left undone
             pv_gradient_tell(&self.it, &self.own_plan, numbers)
             self.run(&none, NULL, NULL)
 
     def release_last(self):
-        """Publish the point of a run that ends before the row its only release was planned for: public already."""
+        """Publish the point, which is public already, of a run that ends before its only release was due."""
         self.publish_last(self.it.point)
 
     # ---- private ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Who may use a run's secrets, and until when: what compiled runs of all kinds share."""
+"""Controls who may use a run's secrets, and until when; shared by compiled runs of all kinds."""
 
 from cpython.pythread cimport PyThread_get_thread_ident
 
@@ -9,10 +9,10 @@ from ._noise cimport fork_count
 cdef class GuardedRun:
     """The one lock of a run, its noise source, and its end.
 
-    Every call that reads or moves the state goes through ``enter`` and then takes ``lock``; every one that learns or
-    releases then calls ``check_open``, under the lock. So whoever ends the run, by ``close`` or ``revoke``, has waited
-    for the call that was under way, and none comes after: the secret numbers, without which nothing can be learnt, and
-    the key, without which no noise can be drawn, do not exist any more.
+    Every call that reads or changes the state goes through ``enter`` and then takes ``lock``; every call that learns or
+    releases then calls ``check_open`` under the lock. So whoever ends the run, by ``close`` or ``revoke``, has waited
+    for the call in progress, and none comes after it: the secret numbers, needed for learning, and the key, needed for
+    noise, no longer exist.
     """
 
     def __cinit__(self):
@@ -29,7 +29,7 @@ cdef class GuardedRun:
         raise StateError("a live run holds secret state and cannot be copied")
 
     cdef int enter(self, bint draws) except -1:
-        """Refuse what the lock would make a deadlock: re-entry by what Python runs meanwhile, a fork of its holder."""
+        """Refuse calls in which the lock would deadlock: re-entry by Python code run meanwhile, a fork by its holder."""
         cdef unsigned long forks = fork_count()[0]
         if draws and self.source is not None:
             self.source.check_fork()
@@ -40,9 +40,9 @@ cdef class GuardedRun:
         return 0
 
     cdef int enter_child(self, unsigned long forks) except -1:
-        """The first use in a forked child: no thread of the parent is here to give back a lock that it has."""
+        """Handle the first use in a forked child, where no thread of the parent exists to release its lock."""
         if self.orphan or self.lock.locked():
-            self.orphan = True  # and what it was writing may be half written
+            self.orphan = True  # and the data it was writing may be incomplete
             raise StateError(
                 "the process was forked while another thread of it was using this run: what it has released can be "
                 "read in the parent alone"
@@ -51,7 +51,7 @@ cdef class GuardedRun:
         return 0
 
     cdef int check_open(self) except -1:
-        """Refuse a run that has ended, and a source that may not draw any more."""
+        """Refuse a run that has ended, and a source that may no longer draw."""
         if self.revoked is not None:
             raise StateError(self.revoked)
         if self.closed:
@@ -61,10 +61,10 @@ cdef class GuardedRun:
         return 0
 
     cdef void wipe(self) noexcept:
-        """Overwrite what is secret; the runs' own."""
+        """Overwrite the secrets; each kind of run implements it."""
 
     cdef int end(self) except -1:
-        """Under the lock: nothing is learnt, drawn or released from here on."""
+        """Called under the lock: from here on nothing is learnt, drawn or released."""
         self.closed = True
         self.wipe()
         if self.undecided is not None:
@@ -74,18 +74,18 @@ cdef class GuardedRun:
         return 0
 
     def close(self):
-        """End the run: no more rows; the secret numbers, the noise ahead and the key are wiped, the rest stays."""
+        """End the run: no more rows. The secret numbers, the noise ahead and the key are wiped, and the rest stays."""
         self.enter(False)
         with self.lock:
             self.end()
 
     def revoke(self, words):
-        """End the run for a reason that whoever tries to go on is told: nothing is released that was not before.
+        """End the run for a reason that later calls report: nothing more is released.
 
-        Waits for the call that another thread has under way; the counters are final when it returns.
+        Waits for a call in progress in another thread; the counters are final when it returns.
         """
         self.enter(False)
         with self.lock:
-            if not self.closed:  # else it says what has ended it
+            if not self.closed:  # otherwise the reason that ended it stays
                 self.revoked = str(words)
             self.end()

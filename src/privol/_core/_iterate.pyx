@@ -1,4 +1,4 @@
-"""The secret iterate of PIGD and PGIGA, and the calls that move and release it."""
+"""The secret iterate of PIGD and PGIGA, and the calls that change and release it."""
 
 import numpy as np
 
@@ -56,7 +56,7 @@ cdef class IterateRun(LearnerRun):
     refresh : int
         Rows between recomputations of the norm.
     averaging : int, default=0
-        How the released models are weighed in their average: see pv_run.h.
+        Weights of the released models in their average: see pv_run.h.
     """
 
     cdef pv_iterate_plan own_plan

@@ -1,4 +1,4 @@
-"""The private sums of gradients of a regularised leader, and the calls that move it."""
+"""The private sums of gradients of a regularised leader, and the calls that change it."""
 
 import numpy as np
 
@@ -61,7 +61,7 @@ cdef class LeaderRun(LearnerRun):
     ----------
     frame : RunFrame
     sums : PrefixPlan
-        Of the gradients: rows of ``dim`` coordinates. Its rows are ``horizon``, unless other plans follow.
+        For the gradients, as rows of ``dim`` coordinates. Its rows are ``horizon``, unless other plans follow.
     bound : float
         Gradients are scaled to this L2 norm.
     regularization, l2 : float
@@ -71,11 +71,11 @@ cdef class LeaderRun(LearnerRun):
     rows, variance : ByEpoch
         the rows of all epochs before, and the variance that their sums leave behind. 0: it is kept.
     cost : float
-        mu^2 of the run, spent with the first row.
+        mu^2 of the run, charged with the first row.
     weights : ndarray of float64, optional
-        What a row's loss is multiplied with, by class: as many as outputs, or two for a single score.
+        Factors of a row's loss by class: one for each output, or two for a single score.
     tuning : Tuning, optional
-        Of a leader that tunes itself and starts at 0: ``regularization`` and ``l2`` then have no effect.
+        For a leader that tunes itself and starts at 0; ``regularization`` and ``l2`` then have no effect.
     """
 
     cdef pv_leader_plan own_plan
@@ -131,7 +131,7 @@ cdef class LeaderRun(LearnerRun):
         for j in range(dim):
             self.it.point[j] = self.it.start[j] = self.state.released[j]
         if tuning is not None:
-            self.it.quick = self.public + 2 * dim  # zeros, as the start
+            self.it.quick = self.public + 2 * dim  # zeros, as the start is
             self.it.slow = self.it.quick + dim
             self.it.shown = self.it.slow + dim
             self.tune(tuning, (horizon + sums.c.leaf - 1) // sums.c.leaf)
@@ -184,16 +184,16 @@ cdef class LeaderRun(LearnerRun):
                     )
         with self.lock:
             self.check_room(1)
-            self.settle()  # what an interrupt left to be done
+            self.settle()  # finish what an interrupt left undone
             status = pv_leader_tell(&self.it, &self.own_plan, numbers)
             if status != PV_OK:
                 self.serve(status)
             self.settle()
 
     def release_last(self):
-        """Publish the point after the last row of a run that ends before the row its only release was planned for.
+        """Publish the point after the last row of a run that ends before its only release was due.
 
-        A leaf that has begun is ended: its rows enter the point.
+        A leaf that has begun ends: its rows enter the point.
         """
         self.enter(True)
         with self.lock:
@@ -207,7 +207,7 @@ cdef class LeaderRun(LearnerRun):
             self.settle()
 
     cdef int settle(self) except -1:
-        """Make what is pending."""
+        """Make the pending draws."""
         cdef pv_rows none
         none.n = 0
         return self.run(&none, NULL, NULL)
@@ -255,7 +255,7 @@ cdef class LeaderRun(LearnerRun):
         return 0
 
     def _secret_gradient(self):
-        """The gradient of the last row that had one, but no sparse one of a step of several rows: SECRET, for tests."""
+        """The gradient of the last row that had one, unless sparse in a step of several rows: SECRET, for tests."""
         self.enter(False)
         with self.lock:
             return self.vector(self.it.gradient, self.plan.d)

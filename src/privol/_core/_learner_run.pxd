@@ -78,7 +78,7 @@ cdef class Progress:
 
 
 cdef class LearnerRun(GuardedRun):
-    # Of the learner's own, larger structs; without a run, of the empty ones.
+    # These belong to the learner's own, larger structs; without a run, to the empty ones.
     cdef pv_plan *plan
     cdef pv_state *state
     cdef size_t state_size
@@ -91,8 +91,8 @@ cdef class LearnerRun(GuardedRun):
     cdef CustomCallbacks user
     cdef object decide
     cdef object owners
-    # Raw memory of our own: __dealloc__ wipes it, and may run when the garbage collector has cleared all else.
-    # Scratch and secret numbers first, which are wiped; then released and public ones.
+    # Raw memory of its own: __dealloc__ wipes it, and may run after the garbage collector has cleared everything else.
+    # Scratch and secret numbers come first, because they are wiped; then released and public ones.
     cdef double *memory
     cdef double *secret
     cdef double *public
@@ -100,16 +100,16 @@ cdef class LearnerRun(GuardedRun):
     cdef int64_t n_secret
     cdef int64_t n_public
     cdef object committed
-    cdef bint sends  # others have what a block makes before it is done: nothing is undone
+    cdef bint sends  # others have the results of a block before it is done, so nothing can be undone
 
     cdef int begin(self, pv_plan *plan, pv_state *state, size_t state_size, const pv_method *method, frame,
                    int64_t drawn, int64_t n_secret, int64_t n_public) except -1
 
-    # ---- what a learner may add to ----
+    # ---- methods that a learner may extend ----
     cdef dict own_arrays(self)
     cdef int restore_own(self, arrays) except -1
 
-    # ---- what it may use ----
+    # ---- methods that it may use ----
     cdef cnp.ndarray vector(self, const double *x, int64_t n)
     cdef int check_vector(self, arrays, str name, int64_t n) except -1
     cdef int fill_vector(self, double *x, arrays, str name, int64_t n) except -1

@@ -1,7 +1,7 @@
-"""The stream loop of all learners, and the life of a run: what is the same whatever a learner perturbs.
+"""The stream loop of all learners, and the course of a run, whatever a learner perturbs.
 
 :class:`LearnerRun` is the base of the opaque handles that own a learner's secret state, the noise source and the
-released model. Nothing of the secret part is visible from Python but through ``secret_arrays``, for checkpoints.
+released model. Python sees the secret part only through ``secret_arrays``, for checkpoints.
 """
 
 import numpy as np
@@ -42,13 +42,13 @@ from ._rows cimport (
 
 cnp.import_array()
 
-# Bytes of noise words drawn ahead: of 65,536 rows and more twice as many, of a million four times.
+# Bytes of noise words drawn ahead: twice as many from 65,536 rows on, four times as many from a million.
 cdef int64_t NOISE_BUFFER = 65536
 STATE_VERSION = 1
 
 
 cdef class Progress:
-    """The released model's scores and losses on rows, each taken just before a row is learnt. Not private.
+    """Scores and losses of the released model on rows, each just before the row is learnt. Not private.
 
     Parameters
     ----------
@@ -59,9 +59,8 @@ cdef class Progress:
 
     Attributes
     ----------
-    scores : ndarray of shape (n,), or (n, outputs) where there are several, float64
-        Of the rows of the latest call, from the first on: the predictions for the row scaled to its bound exactly as it
-        is learnt. NaN for the null row.
+    For the rows of the latest call: predictions for each row scaled to its bound exactly as it is learnt. NaN for the
+    null row.
     losses : ndarray of shape (n,), float64
         The losses of those predictions, weighted, without the regulariser. NaN for the null row.
     """
@@ -77,7 +76,7 @@ cdef class Progress:
         self.scores.flags.writeable = self.losses.flags.writeable = False
 
     cdef int bind(self, pv_progress *progress, int64_t n, int64_t outputs) except -1:
-        """What the kernel writes into, for n rows."""
+        """Arrays for the kernel to write into, for n rows."""
         if outputs != self.outputs:
             raise InvalidParameter(f"the progress is for {self.outputs} scores of a row, the run has {outputs}")
         if n > len(self.scores):
@@ -89,14 +88,14 @@ cdef class Progress:
 
 
 def average_total(int averaging, int64_t releases) -> float:
-    """What so many releases count together in the sum of an average, by its weighting (see pv_run.h)."""
+    """The total weight of the first releases in an average, by its weighting (see pv_run.h)."""
     cdef pv_plan plan
     plan.averaging = averaging
     return pv_average_total(&plan, <double>releases)
 
 
 cdef class LearnerRun(GuardedRun):
-    """One run of a learner: made by a subclass, which gives the method and its memory."""
+    """One run of a learner, made by a subclass, which provides the method and its memory."""
 
     def __cinit__(self):
         self.plan, self.state = &self.no_plan, &self.no_state
@@ -107,11 +106,11 @@ cdef class LearnerRun(GuardedRun):
 
     cdef int begin(self, pv_plan *plan, pv_state *state, size_t state_size, const pv_method *method, frame,
                    int64_t drawn, int64_t n_secret, int64_t n_public) except -1:
-        """Fill what all learners share of a plan and a state, and allocate ``secret`` and ``public`` (zeros).
+        """Set what all learners share in a plan and a state, and allocate ``secret`` and ``public`` (zeros).
 
-        ``state_size`` is that of the learner's own state, a block that can be copied; ``frame``: a ``RunFrame`` of the
-        learners; ``drawn``: coordinates of a vector that is perturbed; the numbers of doubles are those the learner
-        needs besides the released point.
+        ``state_size`` is that of the learner's own state, a block that can be copied; ``frame`` is a ``RunFrame`` of
+        the learners; ``drawn`` is the number of coordinates of a perturbed vector; the numbers of doubles are those
+        that the learner needs besides the released point.
         """
         problem, schedule = frame.problem, frame.releases
         cdef int64_t dim = problem.dim
@@ -130,7 +129,7 @@ cdef class LearnerRun(GuardedRun):
         self.owners = (release_rows, set_owner, problem)
         plan.method = method
         plan.d = dim
-        plan.outputs.n = 1  # a learner of several scores says so
+        plan.outputs.n = 1  # learners with several scores set it
         plan.intercept = problem.intercept
         plan.x_bound = problem.x_bound
         plan.y_bound = problem.y_bound
@@ -158,7 +157,7 @@ cdef class LearnerRun(GuardedRun):
         self.drawn = drawn
         if source is not None:
             self.helped = frame.threads > 1 and method.upcoming != NULL and self.user is None
-            # a second thread is woken for each buffer, which takes as long as some ten rows
+            # waking the second thread for a buffer takes as long as some ten rows
             capacity = NOISE_BUFFER << ((plan.horizon >= 1 << 16) + (plan.horizon >= 1 << 20) + self.helped)
             capacity = max(1, min(capacity // (8 * pv_row_words(drawn)), plan.horizon))  # from bytes to vectors
             self.ahead.begin(source, plan.stream, drawn, capacity)
@@ -171,14 +170,14 @@ cdef class LearnerRun(GuardedRun):
         PyMem_RawFree(self.memory)
 
     cdef void wipe(self) noexcept:
-        """Overwrite the secret numbers, what was computed from them, and the noise drawn ahead."""
+        """Overwrite the secret numbers, values computed from them, and the noise drawn ahead."""
         if self.memory != NULL:
             pv_wipe(self.memory, (self.n_scratch + self.n_secret) * sizeof(double))
         if self.ahead is not None:
             self.ahead.wipe()
 
     cdef int enter(self, bint draws) except -1:
-        """As every run; nor may what Python runs in the thread that draws noise wait for the call that waits for it."""
+        """Refuse as every run does; Python code in the noise thread must not wait for the call that waits for it."""
         if self.ahead.thread != 0 and self.ahead.thread == <unsigned long>PyThread_get_thread_ident():
             raise StateError(self.busy)
         return GuardedRun.enter(self, draws)
@@ -193,14 +192,14 @@ cdef class LearnerRun(GuardedRun):
         return f"<{type(self).__name__}: {self.state.t} rows, {self.state.n_released} releases>"
 
     cdef int refill(self) except -1:
-        """Draw the words of the next vectors that the method will ask for."""
+        """Draw the words of the next vectors that the method will need."""
         cdef Draws ahead = self.ahead
         cdef int64_t most = ahead.c.capacity * (2 if ahead.running else 1)
         ahead.listed = self.plan.method.upcoming(self.state, self.plan, most, ahead.coming)
         return ahead.draw()
 
     cdef bint exchange(self) noexcept nogil:
-        """The same, of vectors that a second thread has drawn: whether it has."""
+        """Take vectors that a second thread has drawn; return whether there were any."""
         if not self.ahead.running:
             return False
         self.ahead.listed = self.plan.method.upcoming(self.state, self.plan, 2 * self.ahead.c.capacity,
@@ -208,7 +207,7 @@ cdef class LearnerRun(GuardedRun):
         return self.ahead.exchange()
 
     cdef int serve(self, pv_status status) except -1:
-        """Give the kernel what it asked for, or raise what it found."""
+        """Give the kernel what it asked for, or raise the error it found."""
         cdef uint64_t row
         if status == PV_NEED_BITS:
             return self.refill()
@@ -219,19 +218,19 @@ cdef class LearnerRun(GuardedRun):
         if status == PV_HORIZON:
             raise BudgetExceeded(f"the horizon of {self.plan.horizon} rows is used up")
         if status == PV_NOT_FINITE:
-            self.closed = True  # nothing may be released from it; a user's loss that failed is undone by the caller
+            self.closed = True  # nothing may be released from it; the caller undoes a failure of a user's loss
             raise InvalidParameter("the loss returned NaN, or the arithmetic left the finite numbers")
         raise StateError(f"kernel status {status}")
 
     cdef int run(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1:
-        """Learn the whole block: an interrupt between two of its rows is raised after the last."""
+        """Learn the whole block; an interrupt between two of its rows is raised after the last one."""
         cdef int64_t i = 0
         cdef int64_t drawn = 0
         cdef pv_status status
         cdef int64_t failed = -1
         cdef unsigned long before = self.holder
         interrupt = None
-        if self.closed:  # whoever comes here, and by whichever way
+        if self.closed:  # whichever way the call came
             self.check_open()
         self.holder = <unsigned long>PyThread_get_thread_ident()
         try:
@@ -248,11 +247,11 @@ cdef class LearnerRun(GuardedRun):
                 try:
                     if status == PV_NEED_BITS and self.helped:
                         drawn += 1
-                        if drawn == 3 and rows.n - i >= 4 * i:  # after two buffers: eight more will be used, or so
+                        if drawn == 3 and rows.n - i >= 4 * i:  # after two buffers: about eight more will be used
                             self.ahead.start()
                     self.serve(status)
                 except BaseException as error:
-                    # an interrupt or a signal handler's exception: what was asked for is asked for again, once a row
+                    # an interrupt or a signal handler's exception: the request is repeated, once a row
                     if self.sends or failed == self.state.t or status not in (PV_NEED_BITS, PV_UNDECIDED, PV_NEED_FAR):
                         raise
                     failed = self.state.t
@@ -265,7 +264,7 @@ cdef class LearnerRun(GuardedRun):
         return 0
 
     cdef int run_undoably(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1:
-        """A user's loss may fail on any row: then nothing of the block has happened."""
+        """Learn a block whose loss may fail on any row: then nothing of the block has happened."""
         cdef bint closed = self.closed
         cdef size_t numbers = (self.n_secret + self.n_public) * sizeof(double)
         cdef size_t size = self.state_size + numbers
@@ -280,7 +279,7 @@ cdef class LearnerRun(GuardedRun):
         self.holder = <unsigned long>PyThread_get_thread_ident()
         try:
             self.run(rows, y, progress)
-            if self.user.error is not None:  # only its value() failed: seen by the diagnostics alone
+            if self.user.error is not None:  # only its value() failed, which affects only the diagnostics
                 raise self.user.error
         except BaseException:
             memcpy(self.state, saved, self.state_size)
@@ -316,7 +315,7 @@ cdef class LearnerRun(GuardedRun):
         return 0
 
     cdef object view(self, pv_rows *rows, object X, const double[::1] y):
-        """View a block, its shape checked."""
+        """View a block after checking its shape."""
         owner = view_block(rows, X)
         self.check_width(rows.d)
         if y.shape[0] != rows.n:
@@ -333,11 +332,11 @@ cdef class LearnerRun(GuardedRun):
         y : ndarray of shape (n,), float64, C-contiguous
             Targets: -1/+1 for two classes and a single score, indices of classes for several scores.
         progress : Progress or None
-            Receives the evaluation of the released model on each row before it is learnt (not private). It is whole
-            when the call returns, and when it ends by an interrupt, which is raised after the last row.
+            Receives the evaluation of the released model on each row before it is learnt (not private). It is complete
+            when the call returns, and when an interrupt ends it, which is raised after the last row.
         evaluate : (X, y) or None
-            As many other rows: the i-th of these is evaluated just before the i-th of the block is learnt, and the
-            block's own rows are not.
+            The same number of other rows: row i of these, not of the block, is evaluated just before row i of the block
+            is learnt.
         """
         cdef pv_rows rows
         cdef pv_rows others
@@ -371,7 +370,7 @@ cdef class LearnerRun(GuardedRun):
         del owner, other
 
     def evaluate(self, X, cnp.ndarray y not None, Progress progress not None):
-        """Evaluate the released model on rows that are not learnt now: as ``learn`` does before each row."""
+        """Evaluate the released model on rows that are not learnt, as ``learn`` does before each row."""
         cdef pv_rows rows
         cdef pv_progress observed
         cdef const double[::1] targets = y
@@ -410,9 +409,9 @@ cdef class LearnerRun(GuardedRun):
         self.take(row, y, null_invalid)
 
     def learn_labelled(self, x, y, dict codes, double y_bound, bint null_invalid):
-        """As ``learn_one``, of an array of doubles and a label or target as it comes; False: nothing was done.
+        """Learn an array of doubles with its label or target as given; False: nothing was done.
 
-        ``codes`` of the labels; None: ``y`` is a real target, which is clipped to ``y_bound``.
+        ``codes`` are those of the labels; None: ``y`` is a real target, which is clipped to ``y_bound``.
         """
         cdef double target
         cdef int64_t d = self.plan.d // self.plan.outputs.n - self.plan.intercept
@@ -436,7 +435,7 @@ cdef class LearnerRun(GuardedRun):
         return 0
 
     def finish(self):
-        """Make the release that is due after the last row learnt, if an exception kept it from being made."""
+        """Make the release that is due after the last row learnt, if an exception prevented it."""
         cdef pv_rows none
         self.enter(True)
         none.n = 0
@@ -446,7 +445,7 @@ cdef class LearnerRun(GuardedRun):
                 self.run(&none, NULL, NULL)
 
     cdef int publish_last(self, const double *point) except -1:
-        """Publish a point, public already, of a run that ends before the row its only release was planned for."""
+        """Publish a point, which is public already, of a run that ends before its only release was due."""
         self.enter(False)
         with self.lock:
             self.check_open()
@@ -476,7 +475,7 @@ cdef class LearnerRun(GuardedRun):
         return self.counters()[2]
 
     def counters(self) -> tuple[int, int, float]:
-        """Rows, releases and mu^2 spent: what a ledger reads."""
+        """Rows, releases and mu^2 spent, for the ledger."""
         if self.committed is not None:
             return self.committed
         return self.state.t, self.state.n_released, self.state.spent
@@ -488,7 +487,7 @@ cdef class LearnerRun(GuardedRun):
 
     @property
     def averaging(self) -> int:
-        """How the average weighs the released models (see pv_run.h)."""
+        """The weights of the released models in the average (see pv_run.h)."""
         return self.plan.averaging
 
     @property
@@ -498,11 +497,11 @@ cdef class LearnerRun(GuardedRun):
 
     @property
     def next_release(self) -> int:
-        """Row after which the next model is released; horizon + 1: none."""
+        """Row after which the next model is released; horizon + 1 if none is."""
         return self.state.next_release
 
     def score_one(self, x, double x_bound):
-        """Score of a row by the last released point; None: it is no array of finite doubles, or has several scores."""
+        """Score of a row by the last released point; None for several scores, or if it is no array of finite doubles."""
         cdef int64_t d = self.plan.d - self.plan.intercept
         if self.plan.outputs.n != 1 or not is_plain(x, d):
             return None
@@ -523,7 +522,7 @@ cdef class LearnerRun(GuardedRun):
             if self.state.n_released == 0:
                 return self.vector(self.state.released, self.plan.d)
             mean = self.vector(self.state.released_sum, self.plan.d)
-            # in place: the sum is secret where models are (POL)
+            # in place, because the sum is secret if models are (POL)
             mean /= pv_average_total(self.plan, <double>self.state.n_released)
             return mean
 
@@ -541,7 +540,7 @@ cdef class LearnerRun(GuardedRun):
         return {}
 
     cdef int restore_own(self, arrays) except -1:
-        """Check the learner's own arrays, then take them over: an error leaves the run as it was."""
+        """Check the learner's own arrays, then take them over; an error leaves the run unchanged."""
         return 0
 
     cdef int check_vector(self, arrays, str name, int64_t n) except -1:
@@ -557,7 +556,7 @@ cdef class LearnerRun(GuardedRun):
     def secret_arrays(self) -> dict[str, np.ndarray]:
         """The whole state as named arrays: SECRET, for checkpoints only (mode 0600, never exported).
 
-        Refused in a forked child, which would go on from it to repeat its parent's noise.
+        Refused in a forked child, which would continue from it and repeat its parent's noise.
         """
         self.enter(True)
         with self.lock:
@@ -578,7 +577,7 @@ cdef class LearnerRun(GuardedRun):
             }
 
     def restore(self, arrays):
-        """Continue from ``secret_arrays`` of a run with the same plan and source key."""
+        """Continue from the ``secret_arrays`` of a run with the same plan and source key."""
         if int(arrays["version"][0]) != STATE_VERSION:
             raise StateError(f"checkpoint version {int(arrays['version'][0])}, this privol reads {STATE_VERSION}")
         key = bytes(arrays["key"])

@@ -1,4 +1,4 @@
-"""The private moments of PQFTL, and the models that are solved from them."""
+"""The private moments of PQFTL, and the models solved from them."""
 
 import numpy as np
 
@@ -98,9 +98,9 @@ cdef int64_t MOST_COORDINATES = 16384  # LAPACK's sizes are 32-bit integers
 
 
 def moments_size(int64_t dim, bint as_printed=False) -> int:
-    """Length of the vector of moments of rows of ``dim`` coordinates: ``dim (dim + 1) / 2 + dim``.
+    """Length of the vector of moments of rows with ``dim`` coordinates: ``dim (dim + 1) / 2 + dim``.
 
-    As Algorithm 4 is printed, with all entries of the matrix: ``dim**2 + dim``.
+    If Algorithm 4 is used as printed, with all entries of the matrix: ``dim**2 + dim``.
     """
     return pv_all_moments_size(dim) if as_printed else pv_moments_size(dim)
 
@@ -125,14 +125,14 @@ cdef int bind_ridge(pv_ridge *ridge, int64_t dim) except -1:
 
 
 def solve_ridge(cnp.ndarray moments not None, int64_t dim, *, double most, double shift, double radius):
-    """The model of given moments: what the run does with the sums that it has released.
+    """The model of given moments, as the run solves it from the sums that it has released.
 
     Parameters
     ----------
     moments : ndarray of shape (dim (dim + 1) / 2 + dim,), float64, C-contiguous
         The upper triangle of V by rows, entries off the diagonal times sqrt(2); then u.
     most : float
-        Where V + shift I is not positive definite, the eigenvalues of V are moved into [0, most] first.
+        If V + shift I is not positive definite, the eigenvalues of V are first moved into [0, most].
     shift : float
         Above 0.
     radius : float
@@ -141,7 +141,7 @@ def solve_ridge(cnp.ndarray moments not None, int64_t dim, *, double most, doubl
     Returns
     -------
     x : ndarray of shape (dim,)
-        ``(V + (shift + nu) I)^-1 u`` with the least ``nu >= 0`` for which it lies in the ball.
+        ``(V + (shift + nu) I)^-1 u`` with the least ``nu >= 0`` such that it lies in the ball.
     indefinite : bool
         Whether eigenvalues were taken.
     """
@@ -167,7 +167,7 @@ def solve_ridge(cnp.ndarray moments not None, int64_t dim, *, double most, doubl
 
 def leaf_moments(X, targets, *, int64_t leaf, int64_t dim, bint intercept, double x_bound, double y_bound,
                  double row_unit, double target_unit):
-    """Sums of the moments of whole leaves, from the first row on: what a run adds up of these rows, to the bit.
+    """Sums of the moments of whole leaves, from the first row on, with the same bits as a run's sums over these rows.
 
     Parameters
     ----------
@@ -176,13 +176,13 @@ def leaf_moments(X, targets, *, int64_t leaf, int64_t dim, bint intercept, doubl
     targets : ndarray of shape (n,), float64
         NaN: a null row.
     leaf : int
-        Rows of each, at least 1; those after the last whole leaf are left out.
+        Rows of each leaf, at least 1; rows after the last whole leaf are left out.
     dim : int
         Coordinates of a model, the intercept's included.
     intercept, x_bound, y_bound
-        As of the run's problem.
+        As in the run's problem.
     row_unit, target_unit : float
-        As of the run.
+        As in the run.
 
     Returns
     -------
@@ -232,23 +232,22 @@ cdef class LeastSquaresRun(LearnerRun):
     frame : RunFrame
         Of the squared loss and a ball of models.
     sums : PrefixPlan
-        Of the moments, in unit bounds. Its rows are ``horizon``, unless other plans follow.
+        For the moments, in unit bounds. Its rows are ``horizon``, unless other plans follow.
     row_unit, target_unit : float
-        What a scaled row, the constant of the intercept and a clipped target are multiplied with: their bounds are
-        then 1.
+        Factors of a scaled row with the intercept's constant, and of a clipped target, that make their bounds 1.
     l2 : float
         Strong convexity of a row's loss in these units.
     shifts : ndarray of shape (epochs, n), float64
-        Added to V for the noise of an epoch: entry k from step 2^k to 2^(k+1) - 1. The last ones are those of all
-        epochs that follow.
+        Added to V for the noise of an epoch: entry k from step 2^k to 2^(k+1) - 1. The last ones are those of all later
+        epochs.
     ended : ByEpoch
-        Squares of the shifts for what epochs before left behind, which are added to the square of that of the epoch.
+        Squares of the shifts for the noise of earlier epochs, which are added to the square of the epoch's own.
     ball : float
         Radius of the models in these units.
     cost : float
-        mu^2 of the run, spent with the first row.
+        mu^2 of the run, charged with the first row.
     as_printed : bool, default False
-        All entries of the matrix have noise of their own, and models are ``(V + rows l2 I)^-1 u`` whatever V is, as in
+        All entries of the matrix have their own noise, and models are ``(V + rows l2 I)^-1 u`` whatever V is, as in
         Algorithm 4 of the source: the shifts must be 0, and the ball is not used.
     """
 
@@ -307,16 +306,16 @@ cdef class LeastSquaresRun(LearnerRun):
         PyMem_RawFree(self.own.ridge.integers)
 
     def learn_leaf(self, cnp.ndarray moments not None, int64_t rows):
-        """Learn a whole leaf by its sum, of :func:`leaf_moments`: the same bits as by its rows.
+        """Learn a whole leaf by its sum, from :func:`leaf_moments`: the same bits as by its rows.
 
-        Of the run's counts only that of the rows is kept; see :meth:`count`.
+        Of the run's counts only the number of rows is kept; see :meth:`count`.
 
         Parameters
         ----------
         moments : ndarray of shape (size,), float64, C-contiguous
             Secret.
         rows : int
-            Of the leaf: those of every leaf of this run.
+            Rows of the leaf: the same number for every leaf of this run.
         """
         cdef const double[::1] given = moments
         cdef int64_t size = pv_moments_size(self.plan.d)
@@ -339,21 +338,21 @@ cdef class LeastSquaresRun(LearnerRun):
         self.state.n_null -= rows
 
     def count(self, int64_t clipped, int64_t null):
-        """Add rows that were scaled, and null rows, of leaves that were learnt by their sums. Not private."""
+        """Add the scaled rows and null rows of leaves that were learnt by their sums. Not private."""
         self.state.n_clipped += clipped
         self.state.n_null += null
 
     def release_last(self):
-        """End a leaf that has begun and publish the model of all rows: the last of the run, which learns no more.
+        """End a leaf that has begun and publish the model of all rows: the run's last, which learns no more.
 
-        After an exception it may be called again, and goes on where it was.
+        After an exception it may be called again, and continues where it was.
         """
         cdef pv_rows none
         none.n = 0
         self.enter(True)
         with self.lock:
             self.check_open()
-            self.run(&none, NULL, NULL)  # what an interrupt left to be done
+            self.run(&none, NULL, NULL)  # finish what an interrupt left undone
             if not self.stopped:
                 self.plan.horizon = self.state.t
                 self.stopped = True
@@ -371,7 +370,7 @@ cdef class LeastSquaresRun(LearnerRun):
 
     @property
     def n_indefinite(self) -> int:
-        """Models that took eigenvalues: a function of what was released."""
+        """Models that needed eigenvalues: a function of what was released."""
         return self.own.ridge.n_indefinite
 
     # ---- private ------------------------------------------------------------------------------

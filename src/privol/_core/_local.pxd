@@ -87,7 +87,7 @@ cdef class LocalRun(ReportRun):
     cdef dict expert_arrays(self)
 
 
-# The device's part: gradients of a loss at points that somebody else chose.
+# The device's part: gradients of a loss at points chosen elsewhere.
 cdef class PointGradients:
     cdef pv_plan plan
     cdef double bound

@@ -1,4 +1,4 @@
-"""The state of learners that see reports alone, and the calls that move it."""
+"""The state of learners that see only reports, and the calls that change it."""
 
 import numpy as np
 
@@ -20,11 +20,11 @@ PACES = ("constant", "root", "inverse", "adaptive")
 
 
 cdef class ReportRun(LearnerRun):
-    """A run whose method perturbs by a report: made by a subclass, which sets it."""
+    """A run whose method perturbs by a report; a subclass makes it and sets the report."""
 
     cdef int begin_reports(self, pv_plan *plan, pv_state *state, size_t state_size, const pv_method *method, frame,
                            Report report, int64_t n_secret, int64_t n_public) except -1:
-        """As ``begin``, of a method that draws so many words for a report."""
+        """Begin a run as ``begin`` does, for a method that draws ``words`` words for a report."""
         if frame.source is None and report.c.words:
             raise InvalidParameter("reports with noise need a source of noise")
         self.begin(plan, state, state_size, method, frame, max(<int64_t>1, report.c.words), n_secret, n_public)
@@ -64,19 +64,19 @@ cdef class LocalRun(ReportRun):
     magnitude : float
         Bound of the coordinates of what is perturbed.
     report : Report
-        What a gradient becomes before the learner sees it.
+        How a gradient is randomized before the learner sees it.
     cost : float
-        Squared mu of the whole run: what the first report is charged with.
+        Squared mu of the whole run, charged with the first report.
     update : {"greedy", "lazy", "coin", "experts"}
     pace : {"constant", "root", "inverse", "adaptive"}
     length, base : float
-        Of the steps; for "coin" and "experts" the direction's own.
+        For the steps; with "coin" and "experts" for the direction's steps.
     coin : Coin, optional
         For "coin": see pv_local.h.
     experts : Experts, optional
         For "experts": see pv_experts.h.
     averaging : {0, 1, 2}
-        Whether later releases count more in the average, see pv_run.h.
+        Whether later releases have more weight in the average, see pv_run.h.
     """
 
     def __init__(self, frame, *, Report report not None, double magnitude, double cost, str update, str pace,
@@ -135,7 +135,7 @@ cdef class LocalRun(ReportRun):
         none.n = 0
         with self.lock:
             self.check_room(1)
-            self.run(&none, NULL, NULL)  # what an interrupt left to be done
+            self.run(&none, NULL, NULL)  # finish what an interrupt left undone
             pv_local_tell(&self.it, &self.own_plan, numbers)
             self.run(&none, NULL, NULL)
 
@@ -152,7 +152,7 @@ cdef class LocalRun(ReportRun):
             pv_local_receive(&self.it, &self.own_plan, numbers, pv_vectors_at(0))
 
     def release_last(self):
-        """Publish the point of a run that ends before the row its only release was planned for: public already."""
+        """Publish the point, which is public already, of a run that ends before its only release was due."""
         self.publish_last(self.it.point)
 
     # ---- private ------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ cdef class LocalRun(ReportRun):
 
 
 def squared_norm(const double[::1] x not None) -> float:
-    """Squared L2 norm of a vector, -1 if an entry is not finite or beyond what rows may have."""
+    """Squared L2 norm of a vector, -1 if an entry is not finite or beyond the limit for rows."""
     cdef int64_t j
     for j in range(x.shape[0]):
         if not -PV_ENTRY_MAX <= x[j] <= PV_ENTRY_MAX:
@@ -201,16 +201,16 @@ def squared_norm(const double[::1] x not None) -> float:
 
 
 cdef class PointGradients:
-    """Gradients of rows at points that somebody else chose, with the bits of a :class:`LocalRun` at that point.
+    """Gradients of rows at points chosen elsewhere, with the bits of a :class:`LocalRun` at that point.
 
     Parameters
     ----------
     dim, intercept, x_bound, y_bound, signs
-        As there.
+        As for :class:`LocalRun`.
     loss : Loss
-        A built-in one of a single score.
+        A built-in loss of a single score.
     bound : float
-        L2 norm that gradients are scaled to, but for roundings.
+        L2 norm that gradients are scaled to, up to rounding.
     """
 
     def __init__(self, *, int64_t dim, bint intercept, loss, double x_bound, double y_bound, bint signs, double bound):

@@ -28,8 +28,8 @@ cdef class CustomCallbacks:
     cdef double call(self, object function, double p, double y) noexcept
     cdef double finite(self, object function, double p, double y) noexcept
 
-# A caller for the user's Python functions, None for the built-in losses.
+# Callbacks for the user's Python functions, None for a built-in loss.
 cdef CustomCallbacks callbacks_of(object loss)
 cdef int bind_loss(pv_loss *loss, object description, CustomCallbacks user) except -1
-# Values, slopes and curvatures of a user's loss, as pv_loss_rows has them of the built-in ones; for holders of the GIL.
+# Values, slopes and curvatures of a user's loss, as pv_loss_rows gives them for built-in ones; the GIL must be held.
 cdef double custom_rows(const pv_loss *loss, int64_t n, double *p, double *y, double *slope, double *curve) noexcept

@@ -11,7 +11,7 @@ ctypedef double (*loss_function)(const pv_loss *, double, double) noexcept nogil
 
 
 cdef class CustomCallbacks:
-    """Calls a user's Python loss from the kernels, with the GIL held throughout; keeps the first exception."""
+    """Calls a user's Python loss from the kernels, with the GIL held throughout, and keeps the first exception."""
 
     cdef double call(self, object function, double p, double y) noexcept:
         cdef double result = NAN
@@ -23,7 +23,7 @@ cdef class CustomCallbacks:
         return result
 
     cdef double finite(self, object function, double p, double y) noexcept:
-        """The same, of a finite number; of what else it may end with only the kind is kept, as the row is private."""
+        """Call for a finite number; of any other outcome only its kind is kept, because the row is private."""
         if self.error is not None:
             return NAN
         cdef double result = self.call(function, p, y)
@@ -37,8 +37,8 @@ cdef class CustomCallbacks:
 
 
 cdef object without_rows(object error):
-    """What a user's loss ended with, None for a number that is not finite, as an error that says nothing of its row."""
-    if error is not None and not isinstance(error, Exception):  # an interrupt: its traceback leads to a prediction
+    """A user's loss's outcome (None: a number that is not finite) as an error that reveals nothing about its row."""
+    if error is not None and not isinstance(error, Exception):  # an interrupt: its traceback contains a prediction
         error.__context__ = error.__cause__ = None
         return error.with_traceback(None)
     what = "returned a number that is not finite" if error is None else f"raised {type(error).__name__}"
@@ -54,8 +54,8 @@ cdef double custom_value(const pv_loss *loss, double p, double y) noexcept:
 
 
 cdef double custom_slope(const pv_loss *loss, double p, double y) noexcept:
-    # a nondecreasing function clamped stays nondecreasing, so the clamp keeps every property that the
-    # guarantee needs even where the user's bound was wrong
+    # clamping a nondecreasing function keeps it nondecreasing, so every property that the guarantee needs holds even if
+    # the user's bound was wrong
     cdef CustomCallbacks user = <CustomCallbacks>loss.user
     return clamped(user.call(user.gradient, p, y), loss.lipschitz)
 
@@ -69,8 +69,8 @@ cdef inline double clamped(double g, double most) noexcept:
 
 
 cdef double custom_rows(const pv_loss *loss, int64_t n, double *p, double *y, double *slope, double *curve) noexcept:
-    # the curvature is a difference quotient over a small part of the loss's narrowest bend, above what p itself is
-    # rounded to: it steers a solver, and no certificate rests on it
+    # the curvature is a difference quotient over a small part of the loss's narrowest bend, wider than the rounding of
+    # p: it steers a solver, and no certificate rests on it
     cdef CustomCallbacks user = <CustomCallbacks>loss.user
     cdef double most = loss.lipschitz, bend = 1.0 if loss.curvature <= most else most / loss.curvature
     cdef double value = 0.0, near, rise, g
@@ -103,7 +103,7 @@ cdef int bind_loss(pv_loss *loss, object description, CustomCallbacks user) exce
     else:
         user.value = description.value_function
         user.gradient = description.gradient_function
-        # they need the GIL, which run() keeps for a user's loss: the cast through void * says "on purpose"
+        # they need the GIL, which run() holds for a user's loss: the cast through void * marks this as intended
         loss.value = <loss_function><void *>custom_value
         loss.slope = <loss_function><void *>custom_slope
         loss.implicit = pv_implicit_bracketed
@@ -135,7 +135,7 @@ def loss_values(loss, p, y):
 
 
 def implicit_slope(loss, double k, double b, double c, double y) -> float:
-    """Slope of the loss at the root m of ``k m + c slope(m) = b`` by the kernel."""
+    """Slope of the loss at the root m of ``k m + c slope(m) = b``, by the kernel."""
     cdef pv_loss table
     cdef CustomCallbacks user = callbacks_of(loss)
     bind_loss(&table, loss, user)

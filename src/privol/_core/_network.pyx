@@ -1,4 +1,4 @@
-"""The state of nodes that learn together, and the calls that move it."""
+"""The state of nodes that learn together, and the calls that change it."""
 
 import numpy as np
 
@@ -90,44 +90,44 @@ THRESHOLDS = ("none", "step", "steps", "noise")
 
 
 cdef class NetworkRun(ReportRun):
-    """One run of DOLA or SparseDOLA, of all nodes or of those of one process.
+    """One run of DOLA or SparseDOLA, with all nodes or with those of one process.
 
-    Secret: a node's gradients until it sends, the noise ahead. All that is sent, and all else, is public.
+    Secret: a node's gradients until it sends, the noise ahead. Everything that is sent, and everything else, is public.
 
     Parameters
     ----------
     frame : RunFrame
-        Its releases are in rounds, but their horizon counts the rows of the nodes here.
+        Its releases are in rounds, but their horizon counts the rows of the nodes in this process.
     magnitude : float
         Bound of the coordinates of what is perturbed.
     report, cost, averaging
-        As for :class:`privol._core._local.LocalRun`; the report is of the sum of a batch's gradients, or of what
+        As for :class:`privol._core._local.LocalRun`; the report is about the sum of a batch's gradients, or about what
         ``position`` says.
     variance : float
-        Of a coordinate of the report's noise.
+        Variance of a coordinate of the report's noise.
     bound : float
         L2 norm that the gradient of a row is scaled to.
     nodes, own, first : int
-        Nodes of the network; those here are ``first``, ..., ``first + own - 1``.
+        Nodes of the network; the nodes in this process are ``first``, ..., ``first + own - 1``.
     batch, rounds : int
     position : {"gradient", "scaled_gradient", "output"}
-        What the report is of: the sum of gradients, that over the length of the step, or the projected step over its
-        length and times ``batch``.
+        What is randomized: the sum of gradients, that sum over the length of the step, or the projected step over its
+        length, times ``batch``.
     pace : {"constant", "root", "inverse"}
     length : float
     implicit : bool
-        For "inverse", whose length is ``1 / (l2 t)``.
+        For "inverse", with length ``1 / (l2 t)``.
     threshold : {"none", "step", "steps", "noise"}
     l1 : float
         See pv_network.h.
     mixing : callable
-        ``mixing(t)`` returns what is known of the mixing matrices from round t on: first round, rounds, whether they
+        ``mixing(t)`` returns the mixing matrices known from round t on: first round, number of rounds, whether they
         repeat, row pointers (rounds x (nodes + 1), absolute), columns, weights.
     heard : ndarray of int64
-        Nodes elsewhere that those here hear, in the order in which ``exchange`` has them.
+        Nodes elsewhere that nodes here hear, in the order in which ``exchange`` has them.
     exchange : callable or None
-        ``exchange(round, sent)``: ``sent`` of shape (own + heard, dim) has what the nodes here have sent in that round,
-        and gets what the others have.
+        ``exchange(round, sent)``: ``sent``, of shape (own + heard, dim), holds what the nodes here have sent in that
+        round, and receives what the others have sent.
     """
 
     cdef pv_network_plan own_plan
@@ -137,7 +137,7 @@ cdef class NetworkRun(ReportRun):
     cdef object window
     cdef object places
     cdef int64_t n_sent
-    cdef dict everyone  # models and sums of all nodes, where others have gathered them
+    cdef dict everyone  # models and sums of all nodes, once they have been gathered
 
     def __init__(self, frame, *, Report report not None, double magnitude, double cost, double variance, double bound,
                  int64_t nodes, int64_t own, int64_t first, int64_t batch, int64_t rounds, str position, str pace,
@@ -196,10 +196,10 @@ cdef class NetworkRun(ReportRun):
         pv_network_plan_release(&self.it, &self.own_plan)
 
     def __dealloc__(self):
-        PyMem_RawFree(self.own_plan.heard)  # NULL, where __init__ has not come so far
+        PyMem_RawFree(self.own_plan.heard)  # NULL, if __init__ did not get that far
 
     cdef int run(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1:
-        """What has left the process is never made again, of other rows: where others hear, an error ends the run."""
+        """Handle an error: where others listen, it ends the run, as what was sent must not be remade of other rows."""
         try:
             return ReportRun.run(self, rows, y, progress)
         except BaseException:
@@ -223,7 +223,7 @@ cdef class NetworkRun(ReportRun):
         cdef Source source = self.source
         cdef int64_t row = <int64_t>pv_network_address(&self.it, &self.own_plan)
         cdef int64_t own = self.own_plan.own
-        cdef int64_t last = row + own - self.it.node - 1  # of this round
+        cdef int64_t last = row + own - self.it.node - 1  # in this round
         if own == self.own_plan.nodes:
             last = self.own_plan.rounds * own
         return self.report.refill(self.draws, self.ahead.addresses, source, self.plan.stream, row, last)
@@ -236,7 +236,7 @@ cdef class NetworkRun(ReportRun):
         return self.hear()
 
     cdef int provide(self) except -1:
-        """Learn which mixing matrices come next."""
+        """Get the next mixing matrices."""
         cdef int64_t t = self.it.round + 2
         cdef const int64_t[::1] indptr
         cdef const int64_t[::1] columns
@@ -265,7 +265,7 @@ cdef class NetworkRun(ReportRun):
         return 0
 
     def point(self):
-        """Copy of the point at which the next gradient is taken, shape (dim,): of the node whose turn it is."""
+        """Copy of the point at which the next gradient is taken, shape (dim,): that of the node whose turn it is."""
         self.enter(False)
         with self.lock:
             return self.vector(self.it.models + self.it.turn * self.plan.d, self.plan.d)
@@ -282,12 +282,12 @@ cdef class NetworkRun(ReportRun):
         none.n = 0
         with self.lock:
             self.check_room(1)
-            self.run(&none, NULL, NULL)  # what an interrupt left to be done
+            self.run(&none, NULL, NULL)  # finish what an interrupt left undone
             pv_network_tell(&self.it, &self.own_plan, numbers)
             self.run(&none, NULL, NULL)
 
     def release_last(self):
-        """Publish the models of the last whole round of a run that ends before the round that was to release."""
+        """Publish the models of the last whole round of a run that ends before its releasing round."""
         self.enter(False)
         with self.lock:
             self.check_open()
@@ -300,27 +300,27 @@ cdef class NetworkRun(ReportRun):
 
     @property
     def rounds(self) -> int:
-        """Rounds that are complete."""
+        """Complete rounds."""
         return self.it.round
 
     @property
     def turn(self) -> int:
-        """Which of the nodes here the next row goes to."""
+        """The node of this process that gets the next row."""
         return self.it.turn
 
     @property
     def messages(self) -> int:
-        """What nodes of the whole network have sent to others, in all rounds that are complete."""
+        """What nodes of the whole network have sent to others in all complete rounds."""
         return self.it.messages
 
     def models(self):
-        """Copy of the models of the nodes here after the last whole round, shape (own, dim): of all, once gathered."""
+        """Copy of the models of the nodes here after the last whole round, shape (own, dim); once gathered, of all."""
         self.enter(False)
         with self.lock:
             return self.everyone["models"].copy() if self.everyone else self.of_nodes(self.it.models)
 
     def mixes(self):
-        """Copy of what the nodes here make of what they heard after the last whole round, shape (own, dim)."""
+        """Copy of the mixes of what the nodes here heard after the last whole round, shape (own, dim)."""
         self.enter(False)
         with self.lock:
             return self.of_nodes(self.it.mixes)
@@ -342,7 +342,7 @@ cdef class NetworkRun(ReportRun):
         return means
 
     def gathered(self, const double[:, ::1] mixes not None, models, sums):
-        """Take in what other processes have of their nodes after the last round: arrays of shape (nodes, dim)."""
+        """Take in the other processes' nodes after the last round: arrays of shape (nodes, dim)."""
         cdef int64_t d = self.plan.d
         for found in (np.asarray(mixes), models, sums):
             if found.shape != (self.own_plan.nodes, d):
@@ -366,7 +366,7 @@ cdef class NetworkRun(ReportRun):
         return self.vector(x, self.own_plan.own * self.plan.d).reshape(self.own_plan.own, self.plan.d)
 
     cdef int sum_nodes(self) except -1:
-        """The sum of released models is the mean of the nodes' sums, added in their order."""
+        """The sum of released models: the mean of the nodes' sums, added in order."""
         cdef const double[:, ::1] all_sums
         if self.everyone:
             all_sums = self.everyone["sums"]
@@ -376,7 +376,7 @@ cdef class NetworkRun(ReportRun):
         return 0
 
     cdef dict parts(self):
-        """The learner's own numbers, by name: address and count."""
+        """The learner's own numbers by name, each as address and count."""
         cdef int64_t n_own = self.own_plan.own * self.plan.d
         found = {
             "gradients": (<size_t>self.it.gradients, self.n_secret),
@@ -422,7 +422,7 @@ cdef class NetworkRun(ReportRun):
         pv_network_plan_release(&self.it, &self.own_plan)
 
     def _secret_gradients(self):
-        """The gradients that nodes have taken and not yet sent: SECRET, for tests."""
+        """The gradients of nodes that are not yet sent: SECRET, for tests."""
         self.enter(False)
         with self.lock:
             return self.vector(self.it.gradients, self.n_secret).reshape(-1, self.plan.d)

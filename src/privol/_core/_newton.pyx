@@ -33,27 +33,28 @@ cdef extern from "offline/pv_newton.h" nogil:
     void pv_scale_add(const double *x, double a, double *y, int64_t n) noexcept
     void pv_divide(const double *r, const double *diagonal, double *z, int64_t n) noexcept
 
-MOST_DENSE = 512  # coordinates up to which the Hessian is made and factored
+MOST_DENSE = 512  # coordinates up to which the Hessian is formed and factored
 
-cdef int PATIENCE = 12          # iterations without progress after which it ends
-cdef double REUSE = 0.2         # a factored Hessian serves again where a step left less than this of the gradient
-cdef int64_t SAMPLE = 50        # rows for each coordinate that the first Hessian is made of
-cdef int64_t SPARSEST = 64      # or every so many-th row
-cdef double ROUGH = 1e-3        # of the gradient, what conjugate gradients leave at the most where the loss has pieces
-cdef int MOST_TRIALS = 200      # points of a line search, each of which costs no pass over the rows
+cdef int PATIENCE = 12          # iterations without progress before it stops
+# a factored Hessian is reused after a step that left less than this share of the gradient
+cdef double REUSE = 0.2
+cdef int64_t SAMPLE = 50        # rows per coordinate in the first Hessian
+cdef int64_t SPARSEST = 64      # largest stride between those rows
+cdef double ROUGH = 1e-3        # share of the gradient that conjugate gradients may leave if the loss is piecewise
+cdef int MOST_TRIALS = 200      # points of a line search, none of which needs a pass over the rows
 cdef int MOST_PRODUCTS = 10000  # steps of conjugate gradients
 
 
 @dataclass(frozen=True)
 class Minimiser:
-    """A point whose gradient is certified to be short.
+    """A point whose gradient is certified to be small.
 
     Attributes
     ----------
     point : ndarray of shape (dim,)
         Secret. The distance from the exact minimiser is at most ``gradient_norm / l2_sum``.
     gradient_norm : float
-        Proven upper bound of the norm of the exact gradient there, at most what was asked for.
+        Proven upper bound of the norm of the exact gradient there, at most the norm requested.
     iterations : int
         Steps of Newton's method.
     evaluations : int
@@ -67,7 +68,7 @@ class Minimiser:
 
 
 cdef class _Search:
-    """The state of one minimisation: all but what depends on single rows, which ``rows`` has."""
+    """The state of one minimisation, except for what depends on single rows, which ``rows`` has."""
 
     cdef Objective objective
     cdef object rows
@@ -115,7 +116,7 @@ cdef class _Search:
         return array
 
     cdef int wipe(self) except -1:
-        """Nothing of the search is left in memory: points, gradients, Hessians."""
+        """Wipe the memory of the search: points, gradients, Hessians."""
         cdef cnp.ndarray array
         for array in self.owners:
             pv_wipe(cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array) * sizeof(double))
@@ -155,9 +156,9 @@ cdef class _Search:
         return bound if isfinite(bound) else math.inf
 
     cdef int factor(self) except -1:
-        """The Cholesky factor of the Hessian at ``w``, of a part of the rows while that is good enough.
+        """Compute the Cholesky factor of the Hessian at ``w``, from a part of the rows while that is good enough.
 
-        It is shifted as little as makes it positive definite.
+        It is shifted by as little as makes it positive definite.
         """
         cdef double shift = 0.0, largest = 0.0
         cdef int64_t j
@@ -178,7 +179,7 @@ cdef class _Search:
             shift = max(100.0 * shift, 1e-15 * largest)
 
     cdef int conjugate_gradients(self, double tolerance) except -1:
-        """``step`` with ``|H step + gradient| <= tolerance``, or as near as conjugate gradients come."""
+        """Find ``step`` with ``|H step + gradient| <= tolerance``, or as close as conjugate gradients come."""
         cdef double *r = self.scratch
         cdef double *z = r + self.dim
         cdef double *p = z + self.dim
@@ -220,7 +221,7 @@ cdef class _Search:
         return 0
 
     cdef int direction(self) except -1:
-        """Newton's step from ``w``, into ``step``; the curvatures are those there unless a factor serves again."""
+        """Write Newton's step from ``w`` into ``step``; the curvatures are those at ``w`` unless a factor is reused."""
         cdef int64_t j
         if self.dense:
             if not self.factored:
@@ -231,8 +232,8 @@ cdef class _Search:
                 with nogil:
                     pv_cholesky_solve(self.hessian, self.dim, self.width, self.step, self.o.vectors)
             return 0
-        # As exact as the last step needs it, and no more than superlinear convergence asks for before. A loss of
-        # quadratic pieces converges once they are found, which rough steps are slow at.
+        # As exact as the last step needs, and before that no more exact than superlinear convergence needs. A loss of
+        # quadratic pieces converges once the right pieces are found, which rough steps take long to do.
         return self.conjugate_gradients(
             max(0.25 * self.target, self.norm * fmin(self.rough, sqrt(self.norm / max(self.first, self.norm))))
         )
@@ -243,16 +244,16 @@ cdef class _Search:
         pv_add(a, self.step, self.trial, self.dim)
 
     cdef double along(self, double a, double linear, double square, double *curve) except? -1.0:
-        """Derivative of the objective along the step, at ``w + a step``, by the predictions at both its ends."""
+        """Derivative of the objective along the step, at ``w + a step``, from the predictions at both its ends."""
         cdef double slope
         slope, curve[0] = self.rows.along(self.w_array, self.trial_array, a)
         curve[0] += square
         return slope + linear + a * square
 
     cdef double search(self, double start) except? -1.0:
-        """The length of the step to where the derivative along it, ``start`` at 0, is about 0, approached from below.
+        """The step length at which the derivative along it, ``start`` at 0, is about 0, approached from below.
 
-        The derivative grows, so the objective falls all the way to where it is not positive.
+        The derivative increases, so the objective decreases as long as it is not positive.
         """
         cdef double square = self.o.l2 * self.dot(self.step, self.step)
         cdef double linear = self.o.l2 * self.dot(self.w, self.step)
@@ -292,9 +293,9 @@ cdef class _Search:
         return low
 
     cdef void judge(self, double left) noexcept:
-        """Keep the factor if a step with it left little of the gradient's norm; else it is made anew.
+        """Keep the factor if a step with it left little of the gradient's norm; otherwise it is computed again.
 
-        It is then made of more rows if it was not the distance from where it was made that made it bad.
+        Then more rows are used, unless the step was poor only because the factor came from a distant point.
         """
         if left > REUSE:
             if self.fresh and self.stride > 1:
@@ -303,7 +304,7 @@ cdef class _Search:
         self.fresh = False
 
     cdef int advance(self) except -1:
-        """One step. 0: there is none that helps."""
+        """Make one step. 0: no step helps."""
         cdef double start, end, a
         self.direction()
         start = self.dot(self.gradient, self.step)
@@ -330,21 +331,21 @@ def minimise(Objective objective not None, *, rows=None, start=None, double grad
              int64_t max_iterations=200, method=None):
     """Minimise an objective until the norm of its exact gradient is certified.
 
-    Newton's method: up to 512 coordinates by Cholesky's factor of the Hessian, which serves several steps, and is of a
-    part of the rows, as long as they converge fast; beyond by conjugate gradients. Where the whole step overshoots, an
-    exact search along it, which costs no pass over the rows. The result is the same bits for all layouts and element
-    types of the rows, at every instruction-set level. Ctrl-C is served between passes.
+    Newton's method. Up to 512 coordinates it uses the Cholesky factor of the Hessian, which is reused for several steps
+    and formed from a part of the rows as long as steps converge fast; above, conjugate gradients. If the whole step
+    overshoots, an exact search along it needs no further pass over the rows. The result has the same bits for all
+    layouts and element types of the rows, at every instruction-set level. Ctrl-C takes effect between passes.
 
     Parameters
     ----------
     objective : Objective
     rows : RowSums, optional
-        Where sums over rows come from. Default: the objective's own. Else any object with the methods of
-        :class:`RowSums`, whose rows are counted in the place of those of ``objective``, which then has none of its own.
+        Where sums over rows come from. Default: the objective's own. Otherwise any object with the methods of
+        :class:`RowSums`, whose rows replace those of ``objective``, which then has no rows of its own.
     start : ndarray of shape (dim,) or None
-        Where to begin, finite; ``None``: 0. For a path of ``l2_sum``, the point before (which is secret).
+        Starting point, finite; ``None``: 0. For a path of ``l2_sum``, the previous point (which is secret).
     gradient_norm : float
-        Above 0: what the certificate must reach, for example ``1e-9 * R * n``.
+        Above 0: the norm that the certificate must reach, for example ``1e-9 * R * n``.
     max_iterations : int
         At least 1.
     method : {"cholesky", "cg"} or None
@@ -357,7 +358,7 @@ def minimise(Objective objective not None, *, rows=None, start=None, double grad
     Raises
     ------
     SolverFailure
-        If the certificate is not reached; the message says what was. Nothing uncertified is returned.
+        If the certificate is not reached; the message says how far it came. Nothing uncertified is returned.
     InvalidParameter
         For a parameter out of its range.
 
@@ -406,7 +407,7 @@ cdef object _descend(_Search s, object start, double gradient_norm, int64_t max_
                 point = np.empty(s.dim)
                 memcpy(cnp.PyArray_DATA(point), s.w, s.dim * sizeof(double))
                 return Minimiser(point, bound, iterations, s.passes)
-        # progress: a shorter gradient, or a lower value
+        # progress: a smaller gradient, or a lower value
         if s.norm < 0.9 * best or s.risk.value < lowest - s.risk.slack:
             idle = 0
         else:
@@ -416,7 +417,7 @@ cdef object _descend(_Search s, object start, double gradient_norm, int64_t max_
             break
         before = s.norm
         if not s.advance():
-            s.go(0.0)  # the point again: what belongs to it is needed for another try, with a new factor
+            s.go(0.0)  # evaluates the point again: its values are needed for another try with a new factor
             s.evaluate()
             s.accept()
             s.judge(math.inf)

@@ -89,11 +89,11 @@ cdef extern from "noise/pv_mixture.h" nogil:
 # The instruction-set level in use.
 cdef const pv_first_pass *first_pass() noexcept
 
-# What a law and a scale add, on their own grid.
+# The noise of a law and a scale, on its own grid.
 cdef pv_lattice lattice_of(str law, double scale) except *
 cdef pv_mixture mixture_of(str kind) except *
 
-# Forks of this process and of those that it comes from.
+# Forks of this process and of its ancestors.
 cdef const volatile unsigned long *fork_count() noexcept
 
 cdef int check_address(unsigned stream, unsigned level, int64_t d) except -1
@@ -116,7 +116,7 @@ cdef class Source:
     cdef int resolve_on_grid(self, pv_undecided *und, unsigned stream, uint64_t row, double scale, double step,
                              object decide) except -1
 
-# Scratch memory of a list of undecided coordinates.
+# Scratch memory for a list of undecided coordinates.
 cdef class Undecided:
     cdef pv_undecided c
     cdef void wipe(self) noexcept

@@ -1,8 +1,8 @@
 """Addressed cryptographic words and noise on a lattice.
 
-A :class:`Source` turns 128-bit addresses into random words with AES-256 (OpenSSL through
-``cryptography``), one block per address: the keystream of counter mode with the counter spelt out, so
-that the words of any row and coordinate can be had alone.
+A :class:`Source` turns 128-bit addresses into random words with AES-256 (OpenSSL through ``cryptography``), one block
+per address: the keystream of counter mode with explicit counters, so that the words of any row and coordinate can be
+computed alone.
 """
 
 import os
@@ -26,12 +26,12 @@ cdef extern from "noise/pv_fork.h" nogil:
 
 cnp.import_array()
 
-# A source remembers the count of its birth, so a copy of it in a forked child knows that it is one.
+# A source remembers the fork count at its birth, so a copy of it in a forked child can tell that it is one.
 if pv_fork_watch() != 0:
     raise SourceFailure("forks of the process cannot be watched, and a forked child would repeat its parent's noise")
 
 
-# Bytes of words that are drawn at once, unless one vector needs more: they stay in the cache.
+# Bytes of words drawn at once, unless one vector needs more: they stay in the cache.
 cdef size_t BUFFER = 1 << 16
 
 cdef dict MIXTURES = {"l2_laplace": PV_L2_LAPLACE, "sphere": PV_SPHERE}
@@ -45,7 +45,7 @@ cdef const pv_first_pass *first_pass() noexcept:
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """Levels of instructions that this build has and this processor runs, slowest first."""
+    """Instruction-set levels that this build has and this processor runs, slowest first."""
     return tuple((<bytes>pv_first_pass_level(i).name).decode() for i in range(pv_first_pass_levels()))
 
 
@@ -55,7 +55,7 @@ def instruction_set() -> str:
 
 
 def use_instruction_set(name):
-    """Choose the level of calls and runs that begin from now on; None: the fastest. Results do not depend on it."""
+    """Choose the level for calls and runs that begin from now on; None: the fastest. Results do not depend on it."""
     global _first_pass
     names = instruction_sets()
     if name is not None and name not in names:
@@ -65,12 +65,12 @@ def use_instruction_set(name):
 
 
 cdef const volatile unsigned long *fork_count() noexcept:
-    """Where forks are counted: what a parent process made remembers another count. The one of all modules."""
+    """Where forks are counted: an object made in a parent process remembers another count. All modules share it."""
     return pv_fork_count()
 
 
 cdef int check_address(unsigned stream, unsigned level, int64_t d) except -1:
-    """Refuse what would wrap around into another address: wide rows, high streams and levels."""
+    """Refuse what would wrap around into another address: wide rows, large streams and levels."""
     if not pv_address_fits(stream, level, d):
         raise SourceFailure(
             f"a noise address has stream and level up to {PV_FIELD_MAX} and rows of up to {PV_DIMENSION_MAX} "
@@ -93,9 +93,9 @@ cdef class Source:
     key : bytes or bytearray of length 32
         AES-256 key.
     private : bool
-        Whether the key is known to nobody: drawn from the operating system and never shown.
+        Whether nobody knows the key: it was drawn from the operating system and never shown.
     description : str
-        What the guarantee sentence says of the bits.
+        What the guarantee says about the bits.
 
     Notes
     -----
@@ -137,7 +137,7 @@ cdef class Source:
         return (<char *>self.key)[:32]
 
     cdef void destroy(self) noexcept:
-        """Forget the key: no word can be drawn any more. OpenSSL wipes its own copy when the cipher goes."""
+        """Forget the key: no word can be drawn any more. OpenSSL wipes its own copy when the cipher is released."""
         self.encryptor = None
         pv_wipe(self.key, 32)
 
@@ -155,11 +155,11 @@ cdef class Source:
         return self.check_fork()
 
     cdef int fill(self, unsigned char *addresses, size_t n, unsigned char *out) except -1:
-        """Encrypt n bytes of addresses into out, which has room for n + 16 bytes. Where it fails, out is wiped."""
+        """Encrypt n bytes of addresses into out, which has room for n + 16 bytes. After a failure out is wiped."""
         self.check()
         try:
-            # A cipher works for one thread at a time, and fails for others that come meanwhile. What the garbage
-            # collector runs in this thread meanwhile does not wait for itself: it draws, or fails like those.
+            # A cipher serves one thread at a time, and fails for others that come meanwhile. Code that the garbage
+            # collector runs in this thread meanwhile does not wait for itself: it draws, or fails as others do.
             with self.lock:
                 written = self.encryptor.update_into(
                     PyMemoryView_FromMemory(<char *>addresses, <Py_ssize_t>n, PyBUF_READ),
@@ -173,7 +173,7 @@ cdef class Source:
         return 0
 
     def words(self, *, unsigned stream, unsigned level, uint32_t block, uint64_t row) -> tuple[int, int]:
-        """Return the two 64-bit words at an address (secret where the source is private)."""
+        """Return the two 64-bit words at an address (secret if the source is private)."""
         cdef unsigned char address[16]
         cdef unsigned char out[32]
         check_address(stream, level, block)
@@ -185,7 +185,7 @@ cdef class Source:
             pv_wipe(out, 32)
 
     cdef int resolve(self, pv_undecided *und, unsigned stream, uint64_t row, double scale, object decide) except -1:
-        """Round the listed coordinates to the grid of the scale with as many extra words as it takes."""
+        """Round the listed coordinates to the grid of the scale, with as many extra words as that takes."""
         cdef double step = pv_lattice_step(scale)
         return self.resolve_on_grid(und, stream, row, scale, step, decide)
 
@@ -214,15 +214,15 @@ cdef class Source:
         stream, row : int
             Address; each may be used once.
         decide : callable
-            See :func:`privol.noise.decide_lattice_point`; of the same law.
+            See :func:`privol.noise.decide_lattice_point`, for the same law.
         bound : float or None
-            At least the largest magnitude in x; None: found by looking.
+            At least the largest magnitude in x; None: computed here.
         law : str
             "gaussian", "laplace" or "exponential": Z has variance 1, 2 or 1.
         out : ndarray of shape (d,), float64, C-contiguous, or None
             Where the result goes; not x.
         step : float or None
-            The grid h, a power of two, above 2^-40 of the scale; None: that of the scale.
+            The grid h, a power of two above 2^-40 of the scale; None: that of the scale.
 
         Returns
         -------
@@ -264,7 +264,7 @@ cdef class Source:
 
     def add_mixture(self, cnp.ndarray X, double scale, double step, *, str kind, double bound,
                     unsigned stream, uint64_t row, decide, cnp.ndarray out not None):
-        """round_h(x + scale F Z) for vectors x, F the random factor of a mixture of Gaussians.
+        """round_h(x + scale F Z) for vectors x, where F is the random factor of a mixture of Gaussians.
 
         Parameters
         ----------
@@ -278,7 +278,7 @@ cdef class Source:
             "l2_laplace" or "sphere" (d at least 2).
         bound : float
             At least the largest magnitude in X.
-        stream, row : int
+        Address of the first vector; the next ones follow. Each may be used once.
             Address of the first vector, the next follow; each may be used once.
         decide : callable
             See :func:`privol.noise.decide_mixture_point`.
@@ -347,9 +347,9 @@ cdef class Source:
 
     cdef int resolve_mixture(self, pv_undecided *und, str kind, unsigned stream, uint64_t row, double scale,
                              double step, object decide, list words, double factor, double error) except -1:
-        """Round the listed coordinates of one vector with as many extra words as it takes."""
+        """Round the listed coordinates of one vector, with as many extra words as that takes."""
         cdef int64_t k
-        cdef dict enclosures = {}  # of the factor, which is the same for all of them
+        cdef dict enclosures = {}  # of the factor, which all of them share
 
         def extra(level, word):
             return self.words(stream=stream, level=level, block=word, row=row)
@@ -362,7 +362,7 @@ cdef class Source:
 
 
 cdef pv_lattice lattice_of(str law, double scale) except *:
-    """What a law and a scale add, on their own grid."""
+    """The noise of a law and a scale, on its own grid."""
     cdef pv_lattice lattice
     lattice.law = LAWS[law]
     lattice.scale = scale
@@ -377,13 +377,13 @@ cdef pv_mixture mixture_of(str kind) except *:
 
 
 cdef class Undecided:
-    """Scratch memory of a list of undecided coordinates."""
+    """Scratch memory for a list of undecided coordinates."""
 
     def __init__(self, int64_t capacity):
         if self.c.coord != NULL:
             raise StateError("a list cannot be made twice")
         self.c.capacity = capacity
-        # not zeroed: a call writes what it reads
+        # not zeroed: a call writes before it reads
         self.c.coord = <int64_t *>PyMem_RawMalloc(capacity * sizeof(int64_t))
         self.c.word = <uint64_t *>PyMem_RawMalloc(capacity * sizeof(uint64_t))
         self.c.x = <double *>PyMem_RawMalloc(capacity * sizeof(double))
@@ -407,12 +407,12 @@ cdef class Undecided:
 
 
 def wipe(cnp.ndarray array not None):
-    """Overwrite an array that held a secret with zeros, which the compiler may not leave out.
+    """Overwrite an array that held a secret with zeros; the compiler cannot remove this.
 
     Parameters
     ----------
     array : ndarray of float64
-        C-contiguous and writeable. Copies that were made of it are not reached.
+        C-contiguous and writeable. Copies of it are not wiped.
     """
     if array.dtype != np.float64 or not array.flags.c_contiguous or not array.flags.writeable:
         raise ValueError("what is wiped must be a contiguous, writeable array of float64")
@@ -425,7 +425,7 @@ def lattice_step(double scale) -> float:
 
 
 def values_of_words(words, str law="gaussian"):
-    """Values Z that double precision gives 64-bit words, and the bounds of their errors (for tests)."""
+    """The values Z of 64-bit words in double precision, and the bounds of their errors (for tests)."""
     cdef uint64_t[::1] w = np.ascontiguousarray(words, dtype=np.uint64)
     cdef double[::1] z = np.empty(w.shape[0])
     cdef double[::1] e = np.empty(w.shape[0])
@@ -439,7 +439,7 @@ def values_of_words(words, str law="gaussian"):
 
 
 def first_pass_open(const uint64_t[::1] words, double scale, str law="gaussian") -> int:
-    """How many of these words, as noise on zeros, the first pass leaves to double precision (for benchmarks)."""
+    """How many of these words, as noise on zeros, the first pass leaves undecided (for benchmarks)."""
     cdef pv_lattice lattice = lattice_of(law, scale)
     cdef double x[64]
     cdef double out[64]
@@ -458,7 +458,7 @@ def first_pass_open(const uint64_t[::1] words, double scale, str law="gaussian")
 
 
 def round_with_words(x, double scale, words, decide, extra, str law="gaussian"):
-    """round_h(x + scale Z) from given level-0 words and a callable for the extra ones (for tests).
+    """round_h(x + scale Z) from given level-0 words and a function for the extra ones (for tests).
 
     ``extra(coordinate, level)`` returns two words. Returns the rounded values and how many coordinates
     the kernel left undecided.
@@ -489,7 +489,7 @@ def round_with_words(x, double scale, words, decide, extra, str law="gaussian"):
 
 
 def round_mixture_with_words(x, double scale, double step, words, decide, extra, *, str kind):
-    """round_h(x + scale F Z) of one vector from given level-0 words and a callable for the extra ones (for tests).
+    """round_h(x + scale F Z) of one vector, from given level-0 words and a function for the extra ones (for tests).
 
     ``extra(word, level)`` returns two words. Returns the rounded values, how many coordinates the kernel left
     undecided, and its factor and the bound of the factor's error.

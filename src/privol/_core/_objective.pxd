@@ -70,12 +70,12 @@ cdef class Objective:
     cdef int code              # of the loss
     cdef readonly int64_t n, dim, n_clipped, n_null
     cdef readonly double x_bound, y_bound
-    cdef object rows_owner  # what the view points into
-    cdef object usable      # rows whose entries are, shape (n,)
+    cdef object rows_owner  # owns what the view points into
+    cdef object usable      # rows whose entries can be used, shape (n,)
     cdef object norms, factors, given, targets, index, slopes
     cdef void use(self, int level) noexcept
-    # pv_objective_sums, pv_objective_margins, pv_objective_along, with the GIL where the loss is the user's own; what
-    # it raises is raised
+    # pv_objective_sums, pv_objective_margins, pv_objective_along, with the GIL if the loss is the user's own, whose
+    # exceptions they raise
     cdef int sums_at(self, const double *w, double *work, double *predictions, double *curvatures,
                      double *value) except -1
     cdef int margins_at(self, const double *w, double *work, pv_margins *margins) except -1

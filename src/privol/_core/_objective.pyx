@@ -1,4 +1,4 @@
-"""Regularised empirical risk of linear models: values, gradients with a certificate, second derivatives."""
+"""Regularised empirical risk of linear models: values, certified gradients, second derivatives."""
 
 import math
 
@@ -17,21 +17,21 @@ cnp.import_array()
 
 cdef int64_t MOST_COORDINATES = 1 << 29  # docs/proofs/solver.md
 
-#: What the slope of a user's loss is taken to be off by, as computed, over ``L + c (1 + |p| + |y|)``.
+#: The assumed error of the computed slope of a user's loss, relative to ``L + c (1 + |p| + |y|)``.
 CUSTOM_ERROR = PV_CUSTOM_ERROR
 
 
 cdef class Objective:
     """The objective ``F(w) = sum_i phi(s_i . w, y_i) + (l2_sum / 2) |w|^2 + linear . w`` on fixed rows.
 
-    ``s_i`` is row i, scaled to ``x_bound`` where it is longer, and the constant 1 where there is an intercept (the
-    last coordinate of ``w``, regularised like the others). ``F`` is the real function of the doubles given, the
-    computed factor of a scaled row among them: ``|s_i| <= sqrt(x_bound^2 + 1) (1 + (d/8 + 8) 2^-53)`` with an
-    intercept (docs/proofs/solver.md). Values and gradients are the same bits for dense, strided and CSR rows, for
-    float32 and float64, at every instruction-set level.
+    ``s_i`` is row i, scaled to ``x_bound`` if it is longer, with the constant 1 if there is an intercept (the last
+    coordinate of ``w``, regularised like the others). ``F`` is the exact function of the given doubles, including the
+    computed factor of a scaled row: ``|s_i| <= sqrt(x_bound^2 + 1) (1 + (d/8 + 8) 2^-53)`` with an intercept
+    (docs/proofs/solver.md). Values and gradients have the same bits for dense, strided and CSR rows, for float32 and
+    float64, at every instruction-set level.
 
-    Everything here is secret: rows, and what is computed from them. Rows are not copied where they can be read in
-    place, and must not change as long as the objective is used. Methods may run in several threads at once.
+    Everything here is secret: rows, and what is computed from them. Rows that can be read in place are not copied, and
+    must not change while the objective is in use. Methods may run in several threads at once.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ cdef class Objective:
         -1 and +1 for classification losses, real numbers within 1e150 for others; NaN: the null row, which has no loss
         term. Copied.
     loss : privol.losses.Loss
-        Of one score and finite smoothness. The user's own is called for every row, thrice a pass: by the value and
-        the slope at its prediction, and for the curvature by a slope next to it.
+        With one score and finite smoothness. A user's own loss is called three times for every row in a pass: for the
+        value and the slope at its prediction, and for the slope next to it, which gives the curvature.
     l2_sum : float
         Lambda, in sum form: ``n * l2``. From 1e-150 to 1e150.
     linear : ndarray of shape (dim,) or None
@@ -67,9 +67,9 @@ cdef class Objective:
     Raises
     ------
     InvalidParameter
-        For a parameter out of its range, and a loss with a kink (take smooth_hinge for hinge, huber for absolute) or of
-        several scores. Of all methods, where a user's loss raises or returns what is no finite number: the message has
-        nothing of the rows, and nothing can be done with the objective afterwards.
+        For a parameter out of its range, and for a loss with a kink (use smooth_hinge for hinge, huber for absolute) or
+        with several scores. Any method raises it if a user's loss raises or returns a number that is not finite: the
+        message reveals nothing about the rows, and the objective cannot be used afterwards.
     InvalidRow
         With ``refuse``; for a CSR matrix whose structure is broken, always.
 
@@ -118,17 +118,17 @@ cdef class Objective:
 
     cdef void use(self, int level) noexcept:
         self.c.level = level
-        # custom_rows needs the GIL, which the methods below keep for it: the cast through void * says "on purpose"
+        # custom_rows needs the GIL, which the methods below hold for it: the cast through void * marks this as intended
         self.c.many = pv_loss_rows_at(self.code, level) if self.user is None else <pv_loss_rows><void *>custom_rows
         self.c.vectors = pv_vectors_at(level)
         pv_rows_bind(&self.c.rows)
         pv_rows_use(&self.c.rows, level)
 
     def with_changes(self, *, targets=None, l2_sum=None, linear=None, level=None):
-        """The objective of the same rows with other targets, another ``l2_sum`` or another ``linear``.
+        """The objective on the same rows with other targets, another ``l2_sum`` or another ``linear``.
 
-        What is not given stays; a ``linear`` of zeros is how it is dropped. The rows are neither copied nor read: cheap
-        for one-versus-rest models and for paths of ``l2_sum``. ``level``, for tests, is an instruction-set level.
+        What is not given stays; pass zeros as ``linear`` to drop it. The rows are neither copied nor read, so this is
+        cheap for one-versus-rest models and for paths of ``l2_sum``. ``level``, for tests, is an instruction-set level.
 
         Returns
         -------
@@ -196,9 +196,9 @@ cdef class Objective:
         return risk.value, gradient
 
     def finished(self, w, double value, double n, sums):
-        """The objective and its gradient at ``w``, where losses of n rows and sums of their gradients are given.
+        """The objective and its gradient at ``w``, given the losses of n rows and the sums of their gradients.
 
-        They may be of rows that are elsewhere: shape (2, dim), as :class:`privol._core._row_sums.RowSums` has them.
+        The rows may be elsewhere; the sums have shape (2, dim), as :class:`privol._core._row_sums.RowSums` gives them.
         """
         owner = []
         cdef const double *point = self.vector(w, "w", owner)
@@ -212,7 +212,7 @@ cdef class Objective:
         return risk.value, gradient
 
     def hessian_product(self, w, v):
-        """The Hessian at ``w`` times ``v``; where the loss's slope bends, one of its generalised Hessians.
+        """The Hessian at ``w`` times ``v``; where the loss's slope has a kink, one of its generalised Hessians.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ cdef class Objective:
         return product
 
     def hessian(self, w):
-        """The Hessian at ``w``, shape (dim, dim); where the loss's slope bends, a generalised one."""
+        """The Hessian at ``w``, shape (dim, dim); where the loss's slope has a kink, a generalised one."""
         owner = []
         cdef const double *point = self.vector(w, "w", owner)
         cdef int64_t width = pv_hessian_width(self.dim)
@@ -267,10 +267,10 @@ cdef class Objective:
         return lower + np.tril(lower, -1).T
 
     def gradient_norm_bound(self, w) -> float:
-        """A proven upper bound of ``|grad F(w)|``, the exact gradient of the real function at the doubles ``w``.
+        """A proven upper bound of ``|grad F(w)|``, the exact gradient at the doubles ``w``.
 
-        The gradient is computed anew; the bound is its norm and an allowance for every rounding on the way
-        (docs/proofs/solver.md). Infinite where the arithmetic leaves the finite numbers.
+        The gradient is computed again; the bound is its norm plus an allowance for every rounding on the way
+        (docs/proofs/solver.md). It is infinite if the arithmetic leaves the finite numbers.
 
         Parameters
         ----------
@@ -284,7 +284,7 @@ cdef class Objective:
         return self.certificate(w)[0]
 
     def certificate(self, w):
-        """``gradient_norm_bound(w)`` and the part of it that stands for rounding, as a pair of floats."""
+        """``gradient_norm_bound(w)`` and its allowance for rounding, as a pair of floats."""
         owner = []
         cdef const double *point = self.vector(w, "w", owner)
         cdef cnp.ndarray work = np.empty(4 * self.dim)
@@ -299,7 +299,7 @@ cdef class Objective:
         return bound, allowance
 
     def forget(self):
-        """Overwrite the copy of ``linear`` with zeros, here and in objectives that share it; only then let go."""
+        """Overwrite the copy of ``linear`` with zeros, here and in objectives that share it, then release it."""
         cdef cnp.ndarray b
         if self.slopes is not None:
             b = self.slopes
@@ -342,13 +342,13 @@ cdef class Objective:
         return 0
 
     cdef int check_user(self) except -1:
-        """Raise what a user's loss ended with: it stays, for later calls and for objectives of the same rows."""
+        """Raise the stored error of a user's loss, for this call, later calls and objectives on the same rows."""
         if self.user.error is not None:
             raise self.user.error
         return 0
 
     cdef int bind_targets(self, object targets) except -1:
-        """Copy and check the targets; find the rows that count."""
+        """Copy and check the targets, and find the rows in use."""
         cdef cnp.ndarray y = np.array(targets, dtype=np.float64, order="C")
         if y.ndim != 1 or y.shape[0] != self.n:
             raise InvalidParameter(

@@ -1,4 +1,4 @@
-"""A dict made a row of features by itself: what whole columns give, to the last bit, without the cost of columns."""
+"""Turns one dict into a row of features, with the same bits as whole columns give, but without their cost."""
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from ._text cimport (
 cnp.import_array()
 
 cdef extern from "Python.h":
-    # Borrowed: the row holds its cells as long as nobody else runs, which is why each is held before Python is called.
+    # Borrowed references: the row keeps its cells alive only until other code runs, so each is held before Python is
+    # called.
     PyObject *PyTuple_GET_ITEM(tuple names, Py_ssize_t j)
     PyObject *PyDict_GetItemWithError(dict x, PyObject *name) except? NULL
     bint PyFloat_CheckExact(PyObject *value)
@@ -58,11 +59,11 @@ cdef dict SHAPES = {"cosine": COSINE, "spline": SPLINE, "linear": LINEAR, "bins"
 cdef int64_t EXACT = 1 << 53  # integers that a double holds
 cdef double NO_NUMBER = np.nan
 
-# Texts that a column remembers; a bound on memory, not on correctness.
+# Texts that a column remembers; this bounds memory, not correctness.
 cdef Py_ssize_t MOST_TEXTS = 1 << 16
 
 
-# What a column says of a row, and where the parts of the row look for it: the struct does not move.
+# What a column contributes to a row, and where the parts of the row find it: the struct does not move.
 cdef struct Column:
     Kind kind
     Shape shape
@@ -72,7 +73,7 @@ cdef struct Column:
     bint moved
     int32_t feature
     int32_t flag             # the feature of a missing cell; -1: it has none
-    int32_t crossed_flag     # the same of what it brings into a cross
+    int32_t crossed_flag     # the same for what it contributes to a cross
     int32_t cycles
     int32_t side_entries
     pv_knots knots
@@ -96,7 +97,7 @@ cdef struct CrossOf:
 
 
 cdef inline bint exact(object value, int64_t *found) except -1:
-    """Whether an integer is one that a double holds."""
+    """Whether a double holds an integer."""
     cdef int over = 0
     found[0] = PyLong_AsLongLongAndOverflow(value, &over)
     return over == 0 and -EXACT <= found[0] <= EXACT
@@ -118,7 +119,7 @@ cdef bint is_text(str text) except -1:
 
 
 cdef inline bint is_plain_cell(object value) except -1:
-    """Whether a cell can be read, whatever is made of it."""
+    """Whether a cell can be read, whatever it is used for."""
     cdef PyObject *cell = <PyObject *>value
     cdef int64_t whole
     if cell == Py_None or PyFloat_CheckExact(cell) or PyBool_Check(cell):
@@ -129,14 +130,14 @@ cdef inline bint is_plain_cell(object value) except -1:
 
 
 def plain_row(x, frozenset names not None, tuple numbers not None):
-    """Whether a row is a dict of columns of these names, each cell of which can be read whatever is made of it.
+    """Whether a row is a dict with columns of these names and only cells that can be read.
 
     Parameters
     ----------
     x : anything
     names : frozenset of str
     numbers : tuple of str
-        Columns whose cells have to be numbers, integers among them not above 2^53; their texts are for others to read.
+        Columns whose cells must be numbers, with integers up to 2^53; other code reads their texts.
     """
     if type(x) is not dict:
         return False
@@ -150,7 +151,7 @@ def plain_row(x, frozenset names not None, tuple numbers not None):
 
 
 cdef bint look(Form form, object text, double *value, unsigned char *cell) except -1:
-    """Tell what a text says; False: it has half of a surrogate pair, or is too long."""
+    """Find what a text means; False: it has half of a surrogate pair, or is too long."""
     cdef Py_ssize_t size = 0
     cdef const char *data
     cdef int32_t ends[2]
@@ -166,20 +167,20 @@ cdef bint look(Form form, object text, double *value, unsigned char *cell) excep
 
 
 cdef class RowCode:
-    """Makes dense rows of dicts.
+    """Makes dense rows from dicts.
 
     Parameters
     ----------
     means : ndarray of float64, shape (width,)
-        What is taken off the features.
+        What is subtracted from the features.
     others : sequence of str
-        Columns that a row may have besides those that are added.
+        Columns that a row may have besides those added here.
     numbers, cells : Form
-        How cells of text are written in columns of numbers, and in those of any cells.
+        How cells of text are written in columns of numbers, and in columns of any cells.
     markers, suspects : tuple of float
-        Numbers that stand for a missing cell, and those whose text may: the former among them.
+        Numbers that stand for a missing cell; and numbers whose text may, including these.
     text_of : callable
-        Returns the text of a cell, or None; raises where it is none that can be read.
+        Returns the text of a cell, or None; raises if the cell cannot be read.
     """
 
     cdef double[::1] means
@@ -191,10 +192,10 @@ cdef class RowCode:
     cdef tuple markers
     cdef tuple suspects
     cdef bint any_suspect
-    cdef bint busy         # making a row, maybe in another thread
+    cdef bint busy         # making a row, possibly in another thread
     cdef object text_of
-    cdef list asks         # of each column: a callable
-    cdef list known        # of each column of text: places of texts
+    cdef list asks         # for each column: a function
+    cdef list known        # for each column of text: places of texts
     cdef list held         # arrays that the structs point into
     cdef Column *columns
     cdef int64_t n_columns, room
@@ -217,7 +218,7 @@ cdef class RowCode:
         self.room, self.cross_room = n_columns, n_crosses
         self.columns = <Column *>PyMem_Calloc(n_columns, sizeof(Column))
         self.crosses = <CrossOf *>PyMem_Calloc(n_crosses + 1, sizeof(CrossOf))
-        # a part of its features, one of its flag and two of each cycle
+        # a part for its features, one for its flag and two for each cycle
         self.parts = <pv_part *>PyMem_Calloc(n_columns * (2 + 2 * MOST_CYCLES) + n_crosses, sizeof(pv_part))
         if self.columns == NULL or self.crosses == NULL or self.parts == NULL:
             raise MemoryError
@@ -249,18 +250,18 @@ cdef class RowCode:
 
     def number(self, str name, int64_t feature, *, missing, bint flag, double middle, double half, double limit,
                onto, scale):
-        """Add a column of numbers as they are.
+        """Add a column of numbers that are used as they are.
 
         Parameters
         ----------
         missing : {"refuse", "zero"} or float
-            "refuse": a row without this cell is left to others.
+            "refuse": a row without this cell is left to other code.
         flag : bool
             Whether the next feature says that the cell is missing.
         middle, half, limit : float
-            Taken off, divided by, and what the result is clipped to.
+            Subtracted, divided by, and the limit that the result is clipped to.
         onto : (float, float) or None
-            Where that is moved.
+            The interval that the result is mapped to.
         scale : callable or None
             Does all of that in place of these numbers.
         """
@@ -281,9 +282,9 @@ cdef class RowCode:
             part.states, part.mask = &column.state, PV_STATE_MISSING
 
     def text(self, str name, int64_t feature, int64_t features, place_of):
-        """Add a column of text: ``place_of`` returns the feature of a text or of None, below 0 that it has none.
+        """Add a column of text: ``place_of`` returns the feature of a text or of None, negative if it has none.
 
-        At -4 and below the row is left to others.
+        At -4 and below, the row is left to other code.
         """
         cdef Column *column = self.add(name, OF_TEXT, feature, features, place_of)
         cdef pv_part *part = self.part(PV_PART_ENTRIES, 0)
@@ -309,9 +310,9 @@ cdef class RowCode:
         cycles : sequence of (period, start)
         turn : ndarray of float64, shape (256, 2)
         times : bool
-            Whether its cells are times.
+            Whether the cells are times.
         told : callable
-            Returns (value, what it is) of a text that takes a slower reader.
+            Returns (value, kind) of a text that needs a slower reader.
         """
         cdef int64_t n = knots.shape[0] - 1, own, first, k, j
         cdef Column *column
@@ -360,7 +361,7 @@ cdef class RowCode:
             part.states, part.mask = &column.state, PV_STATE_MISSING | PV_STATE_UNKNOWN
 
     def cross(self, int64_t left, int64_t right, int64_t feature, int64_t width):
-        """Add the products of what two columns bring, by their numbers; the right one brings ``width`` features."""
+        """Add the products of two columns, given by number; the right one contributes ``width`` features."""
         cdef CrossOf *cross
         cdef pv_part *part
         if self.n_crosses == self.cross_room or not (0 <= left < self.n_columns and 0 <= right < self.n_columns):
@@ -376,7 +377,7 @@ cdef class RowCode:
     # ---- rows ---------------------------------------------------------------------------------
 
     def row(self, x):
-        """Return the row of a dict, shape (width,); None where others have to read it, or to refuse it."""
+        """Return the row of a dict, shape (width,); None if other code must read or refuse it."""
         if type(x) is not dict or self.n_columns != self.room or self.n_crosses != self.cross_room or self.busy:
             return None
         self.busy = True
@@ -414,7 +415,7 @@ cdef class RowCode:
         return row
 
     cdef bint rest_is_plain(self, dict x) except -1:
-        """Whether the cells of other columns are those of columns that are known, and can be read."""
+        """Whether all other cells belong to known columns and can be read."""
         for name, value in x.items():
             if name in self.others:
                 if not is_plain_cell(value):
@@ -424,7 +425,7 @@ cdef class RowCode:
         return True
 
     cdef bint number_of(self, Column *column, int64_t j, PyObject *found) except -1:
-        """A cell of a column of numbers; False: others have to read it."""
+        """Read a cell of a column of numbers; False: other code must."""
         cdef double x = NO_NUMBER
         cdef int64_t whole
         cdef unsigned char cell
@@ -466,23 +467,23 @@ cdef class RowCode:
                 x = (column.onto_first / 2 + column.onto_last / 2) + x * (column.onto_last / 2 - column.onto_first / 2)
                 x = (column.onto_first if x < column.onto_first else column.onto_last if x > column.onto_last else x)
         column.value[0] = x
-        return fabs(x) <= PV_ENTRY_MAX  # others say which cell is too large to be learnt
+        return fabs(x) <= PV_ENTRY_MAX  # other code reports which cell is too large to be learnt
 
     cdef bint text_place(self, Column *column, int64_t j, PyObject *found) except -1:
-        """A cell of a column of text."""
+        """Read a cell of a column of text."""
         cdef dict known = self.known[j]
         cdef PyObject *place
         cell = <object>found
         if not PyUnicode_CheckExact(found) and found != Py_None:
             try:
                 cell = self.text_of(cell)
-            except Exception:  # others say why
+            except Exception:  # other code says why
                 return False
         place = PyDict_GetItemWithError(known, <PyObject *>cell)
         if place == NULL:
             try:
                 if isinstance(cell, str):
-                    cell.encode()  # what is no text is refused, also where any text has a place
+                    cell.encode()  # a cell that is not text is refused, even if any text has a place
                 value = self.asks[j](cell)
             except Exception:
                 return False
@@ -495,7 +496,7 @@ cdef class RowCode:
         return column.place[0] > -4 and column.place[0] < self.width
 
     cdef bint knots_of(self, Column *column, int64_t j, PyObject *found) except -1:
-        """A cell of a column of numbers between knots, or of times."""
+        """Read a cell of a column of numbers between knots, or of times."""
         cdef double x = NO_NUMBER
         cdef double share
         cdef double *cosine
@@ -563,7 +564,7 @@ cdef class RowCode:
         return True
 
     cdef int side(self, int32_t at, int32_t *place, double *value) noexcept:
-        """What a column brings into a cross, places counted from its first feature."""
+        """What a column contributes to a cross, with places counted from its first feature."""
         cdef Column *column = &self.columns[at]
         cdef int32_t n = column.side_entries
         if column.kind == OF_TEXT:

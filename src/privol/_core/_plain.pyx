@@ -1,4 +1,4 @@
-"""Plain lines of text: cells of CSV, rows of index:value pairs. What is unusual is left to slower readers."""
+"""Plain lines of text: cells of CSV, rows of index:value pairs. Anything unusual is left to slower readers."""
 
 from numpy import empty, zeros
 
@@ -45,7 +45,7 @@ PASSED_OVER = PV_PASSED_OVER
 
 
 def filled_lines(const unsigned char[::1] text, *, bint blanks=False):
-    """Return how many lines have anything in them, or anything but ``blanks``; lines end in LF or CR LF."""
+    """Return how many lines contain anything other than ``blanks``; lines end in LF or CR LF."""
     cdef int64_t found = 0
     if text.shape[0]:
         with nogil:
@@ -54,7 +54,7 @@ def filled_lines(const unsigned char[::1] text, *, bint blanks=False):
 
 
 def read_csv(Form form, const unsigned char[::1] text, bytes sep, const int32_t[::1] at):
-    """Read plain CSV: None where anything in it is unusual.
+    """Read plain CSV; None if anything in it is unusual.
 
     Parameters
     ----------
@@ -62,16 +62,17 @@ def read_csv(Form form, const unsigned char[::1] text, bytes sep, const int32_t[
     text : bytes-like
         Whole lines without quotes, below 2^31 bytes.
     sep : bytes of length 1
-        No character of a number, no blank, no line end.
+        A character that is in no number and is neither a blank nor a line end.
     at : ndarray of int32, shape (columns,)
-        The place of each among the numbers, PASSED_OVER where it is not wanted, or -2 - its place among the texts.
+        For each column: its place among the numbers, PASSED_OVER if it is not wanted, or -2 minus its place among the
+        texts.
 
     Returns
     -------
     numbers : ndarray of float64, shape (numbers, n)
-        NaN where one is missing.
+        NaN where a number is missing.
     gaps : ndarray of uint8, shape (numbers,)
-        Whether any is.
+        Whether any number of the column is missing.
     texts : list of (ends, data)
         As for :meth:`~privol._core._text.Form.look`.
     """
@@ -120,9 +121,9 @@ def read_csv(Form form, const unsigned char[::1] text, bytes sep, const int32_t[
 
 
 def read_svm(const unsigned char[::1] text, int64_t base, int64_t n_features):
-    """Return (labels, values, indices, starts) of plain rows of index:value pairs, None where anything is unusual.
+    """Return (labels, values, indices, starts) of plain rows of index:value pairs, None if anything is unusual.
 
-    Indices in the text begin with ``base``, and in the result with 0.
+    Indices begin with ``base`` in the text, and with 0 in the result.
     """
     cdef pv_svm svm
     cdef bint right
@@ -149,7 +150,7 @@ def read_svm(const unsigned char[::1] text, int64_t base, int64_t n_features):
 def scan_svm(const unsigned char[::1] text):
     """Return the least and the greatest index and the number of rows of index:value pairs.
 
-    None where anything in the text is unusual. Without an index the least is above the greatest.
+    None if anything in the text is unusual. Without any index the least is above the greatest.
     """
     cdef pv_svm svm
     cdef bint right

@@ -1,7 +1,7 @@
-"""The secret state of private prefix sums, and the calls that move it.
+"""The secret state of private prefix sums, and the calls that change it.
 
-:class:`PrefixRun` is an opaque handle that owns the exact sums, the noise source and what is released. Nothing of the
-secret part is visible from Python but through ``secret_arrays``, which exists for checkpoints.
+:class:`PrefixRun` is an opaque handle that owns the exact sums, the noise source and what is released. Python sees the
+secret part only through ``secret_arrays``, which exists for checkpoints.
 """
 
 import numpy as np
@@ -65,7 +65,7 @@ cdef class PrefixRun(GuardedRun):
     Parameters
     ----------
     plan : PrefixPlan
-        Perhaps followed by others.
+        It may be followed by others.
     horizon : int
         Rows that may be learnt, in all epochs together.
     source, stream : Source or None, int
@@ -79,7 +79,7 @@ cdef class PrefixRun(GuardedRun):
     cdef pv_draws draws
     cdef object decide
     cdef unsigned stream
-    # Raw memory of our own: __dealloc__ wipes it, and may run when the garbage collector has cleared all else.
+    # Raw memory of its own: __dealloc__ wipes it, and may run after the garbage collector has cleared everything else.
     cdef double *memory
     cdef size_t n_secret
     cdef size_t n_all
@@ -126,7 +126,7 @@ cdef class PrefixRun(GuardedRun):
         PyMem_RawFree(self.draws.rows)
 
     cdef void wipe(self) noexcept:
-        """Overwrite the exact sums, what was computed from them on the way to a release, and the noise drawn ahead."""
+        """Overwrite the exact sums, intermediate results of releases, and the noise drawn ahead."""
         if self.memory != NULL:
             pv_wipe(self.memory, self.n_secret * sizeof(double))
         if self.draws.words != NULL:
@@ -141,7 +141,7 @@ cdef class PrefixRun(GuardedRun):
         """Fill the buffer with the words of the next draws."""
         cdef size_t size = <size_t>pv_row_words(self.dim) * 8
         cdef int64_t k
-        self.draws.filled = self.draws.used = 0  # until they are there: a source that fails wipes the buffer
+        self.draws.filled = self.draws.used = 0  # nothing until they are there: a source that fails wipes the buffer
         cdef int64_t n = pv_prefix_upcoming(&self.s, self.draws.capacity, self.draws.rows)
         for k in range(n):
             pv_address_row(self.addresses + k * size, self.stream, self.draws.rows[k], self.dim)
@@ -150,7 +150,7 @@ cdef class PrefixRun(GuardedRun):
         return 0
 
     cdef int serve(self, pv_status status) except -1:
-        """Give the kernel what it asked for, or raise what it found."""
+        """Give the kernel what it asked for, or raise the error it found."""
         if status == PV_NEED_BITS:
             return self.refill()
         if status == PV_UNDECIDED:
@@ -165,7 +165,7 @@ cdef class PrefixRun(GuardedRun):
         raise StateError(f"kernel status {status}")
 
     cdef int run(self, pv_rows *rows, double *out) except -1:
-        """Learn the whole block: an interrupt between two of its rows is raised after the last."""
+        """Learn the whole block; an interrupt between two of its rows is raised after the last one."""
         cdef int64_t i = 0
         cdef int64_t written = 0
         cdef int64_t failed = -1
@@ -184,7 +184,7 @@ cdef class PrefixRun(GuardedRun):
                 try:
                     self.serve(status)
                 except BaseException as error:
-                    # an interrupt or a signal handler's exception: what was asked for is asked for again, once a row
+                    # an interrupt or a signal handler's exception: the request is repeated, once a row
                     row = self.s.first_row + self.s.rows
                     if status not in (PV_NEED_BITS, PV_UNDECIDED, PV_NEED_FAR) or failed == row:
                         raise
@@ -197,7 +197,7 @@ cdef class PrefixRun(GuardedRun):
         return 0
 
     cdef int settle(self) except -1:
-        """Make the draws that are due, if an exception kept them from being made."""
+        """Make the draws that are due, if an exception prevented them."""
         cdef pv_rows none
         none.n = 0
         none.is_csr = none.is_f32 = 0
@@ -229,7 +229,7 @@ cdef class PrefixRun(GuardedRun):
         X : ndarray or CSR matrix of shape (n, width)
             May not change during the call.
         every : bool
-            Return the prefix sum after every row, else that after the last.
+            Return the prefix sum after every row; otherwise only that after the last.
 
         Returns
         -------
@@ -274,14 +274,14 @@ cdef class PrefixRun(GuardedRun):
             return self.vector()
 
     def finish(self):
-        """Make what is left of the rows so far: a leaf that has begun becomes a step as it is, and draws are made.
+        """Finish the rows so far: a leaf that has begun becomes a step as it is, and its draws are made.
 
         No row can be learnt afterwards.
         """
         self.enter(True)
         with self.lock:
             if self.revoked is not None and not self.s.due and not self.s.in_leaf:
-                return  # nothing is left to be made
+                return  # nothing is left to do
             self.check_open()
             self.settle()
             self.ended = True
@@ -298,7 +298,7 @@ cdef class PrefixRun(GuardedRun):
         return out
 
     def prefix(self):
-        """Copy of the last prefix sum, shape (dim,): zeros before the first leaf."""
+        """Copy of the last prefix sum, shape (dim,); zeros before the first leaf."""
         self.enter(False)
         with self.lock:
             return self.vector()
@@ -310,7 +310,7 @@ cdef class PrefixRun(GuardedRun):
 
     @property
     def weight(self) -> float:
-        """Sum of the weights of the rows in the last prefix sum: of earlier epochs, one each."""
+        """Sum of the weights of the rows in the last prefix sum; each row of earlier epochs counts 1."""
         return self.s.weight[0]
 
     @property
@@ -321,7 +321,7 @@ cdef class PrefixRun(GuardedRun):
     # ---- private ------------------------------------------------------------------------------
 
     def raw_counts(self) -> dict[str, int]:
-        """Rows scaled to the bound, and treated as null: functions of raw data, not private."""
+        """Rows scaled to the bound, and rows treated as null: functions of raw data, not private."""
         return {"clipped_rows": self.s.n_clipped, "null_rows": self.s.n_null}
 
     cdef bytes secret_key(self):
@@ -330,7 +330,7 @@ cdef class PrefixRun(GuardedRun):
     def secret_arrays(self) -> dict[str, np.ndarray]:
         """The whole state as named arrays: SECRET, for checkpoints only (mode 0600, never exported).
 
-        Refused in a forked child, which would go on from it to repeat its parent's noise.
+        Refused in a forked child, which would continue from it and repeat its parent's noise.
         """
         self.enter(True)
         with self.lock:
@@ -350,7 +350,7 @@ cdef class PrefixRun(GuardedRun):
             }
 
     def restore(self, arrays):
-        """Continue from ``secret_arrays`` of a run with the same plan and source key."""
+        """Continue from the ``secret_arrays`` of a run with the same plan and source key."""
         if int(arrays["version"][0]) != STATE_VERSION:
             raise StateError(f"checkpoint version {int(arrays['version'][0])}, this privol reads {STATE_VERSION}")
         if bytes(arrays["key"]) != self.secret_key():

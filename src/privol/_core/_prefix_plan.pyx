@@ -23,12 +23,12 @@ cdef dict DESIGNS = {
 
 
 def grid_of(double std, double total):
-    """The grid g of the rows of an interval design: the least power of two that leaves room for sums up to ``total``.
+    """The grid g of the rows of an interval design: the least power of two with room for sums up to ``total``.
 
     Parameters
     ----------
     std : float
-        Standard deviation of a draw, whose grid is h; 0: no noise, g is the least that the room allows.
+        Standard deviation of a draw, whose grid is h; 0: no noise, and g is the least that fits.
     total : float
         Bound of the magnitude of every exact sum.
 
@@ -69,23 +69,23 @@ cdef class PrefixPlan:
     leaf : int
         Rows of a step.
     gram : bool
-        Add up ``v v^T`` of a row v, as the upper triangle with entries off the diagonal times sqrt(2).
+        Add up ``v v^T`` of a row v, as its upper triangle with off-diagonal entries times sqrt(2).
     ones : int
-        "smooth": ones of a word.
+        "smooth": number of ones in a word.
     theta, omega : sequence of float
         "blt": decay and weight of the buffers.
     coefficients, decoder : sequence of float
-        "sqrt": those of C and of B, of all steps; B's default to C's. "banded": those of C alone, of the first steps,
-        1 the first of them.
+        "sqrt": those of C and of B, for all steps; B's default to C's. "banded": those of C alone, for the first steps;
+        the first one is 1.
     block : int or None
-        "sqrt": steps whose share of all earlier ones is computed at once, by a fast Fourier transform; 0: step by step.
-        Default: 0 below 1024 steps, then near 8 times the root of their number.
+        "sqrt": steps for which the share of all earlier ones is computed at once, by a fast Fourier transform; 0: step
+        by step. Default: 0 below 1024 steps, then near 8 times the root of their number.
     grid : float
-        Designs of intervals: g; 0: :func:`grid_of` chooses.
+        Interval designs: g; 0: :func:`grid_of` chooses it.
     discount : float
-        "blt", "sqrt", "independent" and "banded": weight of what was added up before, at every step; above 0 to 1.
+        "blt", "sqrt", "independent" and "banded": weight of the earlier sum at every step; above 0, at most 1.
     window : int
-        The same designs: steps after which a leaf leaves the sum; 0: never. Not with a discount.
+        The same designs: steps after which a leaf leaves the sum; 0: never. Not together with a discount.
     """
 
     def __init__(self, *, str design not None, int64_t width, int64_t horizon, double bound, double std, int64_t leaf=1,
@@ -169,9 +169,9 @@ cdef class PrefixPlan:
             self.c.magnitude = largest * (1.0 + 1e-9)
 
     def followed_by(self, PrefixPlan plan):
-        """Let the row after the last one begin an epoch of another plan, or with None again of this one.
+        """Let the row after the last one begin an epoch of another plan or, with None, of this one again.
 
-        The exact sums of the epoch are then wiped, and what it released last stays in the sums that follow.
+        The exact sums of the ended epoch are then wiped; what it released last stays in the sums that follow.
         """
         cdef PrefixPlan following = self if plan is None else plan
         if self.c.next != NULL:
@@ -188,7 +188,7 @@ cdef class PrefixPlan:
         self.following = plan
 
     cdef double entry_bound(self) except -1.0:
-        """Bound of the magnitude of a coordinate of what a row adds, roundings counted."""
+        """Bound of the magnitude of a coordinate of what a row adds, rounding included."""
         return (self.c.bound * self.c.bound if self.c.gram else self.c.bound) * (1.0 + 1e-9)
 
     @property
@@ -217,16 +217,16 @@ cdef class PrefixPlan:
         return self.c.grid
 
     def numbers(self):
-        """All of it as one array: what a checkpoint and the run that goes on from it must agree on."""
+        """All numbers as one array: a checkpoint and the run that continues from it must agree on them."""
         plan = (self.c.design, self.c.width, self.c.gram, self.c.horizon, self.c.leaf, self.c.order, self.c.block,
                 self.c.bound, self.c.std, self.c.grid, self.c.discount, self.c.window)
         rest = self.following.numbers() if self.following is not None else [self.c.next != NULL]
         return np.concatenate([np.array(plan, dtype=np.float64), *(np.asarray(owner) for owner in self.owners), rest])
 
-    # ---- for the runs that the plan is of ------------------------------------------------------------
+    # ---- for runs of the plan -------------------------------------------------------------------------
 
     cdef int look_far(self, pv_prefix *s) except -1:
-        """Give a square-root sum what it lacks (PV_NEED_FAR), in an epoch of this plan or of one that follows."""
+        """Give a square-root sum the contributions it lacks (PV_NEED_FAR), in an epoch of this plan or a later one."""
         if s.plan != &self.c:
             return self.following.look_far(s)
         inside, outside = self.owners[2:]
@@ -236,7 +236,7 @@ cdef class PrefixPlan:
         return 0
 
     cdef int convolve(self, const pv_prefix *s, given, double *past, double *out) except -1:
-        """What all steps so far contribute to those of the next block: cyclic convolution, a few columns at a time."""
+        """The contribution of all steps so far to the next block's: cyclic convolution, a few columns at a time."""
         cdef int64_t m = s.made
         cdef int64_t block = self.c.block
         cdef int64_t d = self.c.dim
@@ -245,7 +245,7 @@ cdef class PrefixPlan:
         before = cnp.PyArray_SimpleNewFromData(2, shape, cnp.NPY_DOUBLE, past)
         shape[0] = block
         share = cnp.PyArray_SimpleNewFromData(2, shape, cnp.NPY_DOUBLE, out)
-        n = 1 << int(m + block - 1).bit_length()  # beyond n, indices come round to those below m, which nobody reads
+        n = 1 << int(m + block - 1).bit_length()  # beyond n, indices wrap around to those below m, which nobody reads
         series = np.zeros(n)
         known = min(m + block, self.c.steps)
         series[:known] = np.asarray(given)[:known]
@@ -260,11 +260,11 @@ cdef class PrefixPlan:
         return 0
 
     cdef object counts(self, const pv_prefix *s):
-        """Where a run is, between two rows: for checkpoints, with its memory."""
+        """The position of a run between two rows: for checkpoints, with its memory."""
         return np.array([s.rows, s.step, s.in_leaf, s.word, s.far_step, s.epoch], dtype=np.int64)
 
     cdef int64_t epoch_of(self, counts) except -1:
-        """The epoch of what ``counts`` gave of a run that this plan began, all of it checked."""
+        """The epoch in a result of ``counts`` for a run that this plan began, after checking all of it."""
         cdef PrefixPlan plan = self
         if np.shape(counts) != (6,):
             raise StateError("the checkpoint is damaged")
@@ -282,7 +282,7 @@ cdef class PrefixPlan:
         return epoch
 
     cdef int restore(self, pv_prefix *s, counts) except -1:
-        """Take over what ``counts`` gave, within its epoch; the memory is the caller's."""
+        """Restore a result of ``counts`` within its epoch; the caller handles the memory."""
         s.rows, s.step, s.in_leaf, s.word, s.far_step = (int(c) for c in counts[:5])
         s.made = s.step
         return 0
@@ -294,9 +294,9 @@ cdef class ByEpoch:
     Parameters
     ----------
     at : sequence of float
-        Those of the first epochs, at least one.
+        The numbers of the first epochs, at least one.
     more : float
-        What every epoch from the last of them on adds to that of the next.
+        What is added from each epoch to the next, from the last listed one on.
     """
 
     def __init__(self, at, double more=0.0):

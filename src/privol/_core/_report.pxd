@@ -49,8 +49,8 @@ cdef class Report:
     cdef readonly str kind
     cdef object decide
     cdef object decide_side
-    # After PV_NEED_BITS for `row`: fill the buffer with the words of the address rows that this and the next reports up
-    # to `last_row` take. addresses: scratch of draws.capacity times the bytes of an address row.
+    # After PV_NEED_BITS for `row`: fill the buffer with the words of the address rows that this report and the next
+    # ones, up to `last_row`, need. addresses: scratch for draws.capacity address rows.
     cdef int refill(self, pv_draws *draws, unsigned char *addresses, Source source, unsigned stream, uint64_t row,
                     uint64_t last_row) except -1
     # After PV_UNDECIDED.
@@ -58,7 +58,7 @@ cdef class Report:
     cdef int settle_side(self, pv_draws *draws, Source source, unsigned stream) except -1
 
 
-# A randomizer that numbers the vectors it is given.
+# A randomizer that numbers its vectors.
 cdef class ReportSampler(KeyedSampler):
     cdef readonly Report report
     cdef unsigned stream

@@ -1,4 +1,4 @@
-"""Local randomizers: the plans of their draws, what the draws ask for, and the device that makes reports of vectors."""
+"""Local randomizers: the plans of their draws, what draws ask for, and the device that makes reports of vectors."""
 
 import numpy as np
 
@@ -41,7 +41,7 @@ cdef dict KINDS = {
     "sign": PV_REPORT_SIGN,
 }
 
-MOST_ROWS = PV_REPORT_ROW_MASK  # reports of one key and stream
+MOST_ROWS = PV_REPORT_ROW_MASK  # reports with one key and stream
 
 
 cdef class Report:
@@ -50,23 +50,23 @@ cdef class Report:
     Parameters
     ----------
     kind : {"plain", "gaussian", "laplace", "l2_laplace", "cap", "sign"}
-        See pv_report.h. A cap needs dim of at least 2, a sign dim 1.
+        See pv_report.h. A cap needs dim at least 2, a sign dim 1.
     dim : int
     bound : float
-        L2 norm of what is randomized, at most: from 1e-100 to 1e100.
+        Largest L2 norm of the randomized vector: from 1e-100 to 1e100.
     scale : float
-        Of the noise; of caps and signs the length of the result. From 1e-280 to 1e280; 0 for "plain".
+        Scale of the noise; for caps and signs the length of the result. From 1e-280 to 1e280; 0 for "plain".
     gamma : float
-        Of a cap: at least 0, below 1.
+        For a cap: at least 0, below 1.
     threshold : int
-        Of a cap below 2**64, of a sign below 2**63.
+        For a cap below 2**64, for a sign below 2**63.
     trials : int
-        Of a cap: how many are drawn at a time.
+        For a cap: how many trials are drawn at a time.
     decide : callable or None
-        The last resort of the rounding: :func:`privol.noise.decide_lattice_point`, of the law, for "gaussian" and
-        "laplace"; :func:`privol.noise.decide_mixture_point` for "l2_laplace" and "cap".
+        Decides what the rounding could not: :func:`privol.noise.decide_lattice_point`, for the same law, for "gaussian"
+        and "laplace"; :func:`privol.noise.decide_mixture_point` for "l2_laplace" and "cap".
     decide_side : callable or None
-        Of a cap: ``decide_side(words, extra, v, gamma, both)``, see :func:`privol.noise.decide_side`.
+        For a cap: ``decide_side(words, extra, v, gamma, both)``, see :func:`privol.noise.decide_side`.
     """
 
     def __init__(self, *, str kind not None, int64_t dim, double bound, double scale=0.0, double gamma=0.0,
@@ -99,7 +99,7 @@ cdef class Report:
         c.trials = trials
         c.words = pv_report_words(c.kind, dim)
         check_address(0, 0, c.words)
-        # the grid of the standard deviation of a coordinate; of independent Laplace coordinates as noise.Laplace has it
+        # the grid for the standard deviation of a coordinate; for independent Laplace coordinates that of noise.Laplace
         factor = np.sqrt(dim + 1.0) if kind == "l2_laplace" else 1.0 / np.sqrt(dim) if kind == "cap" else 1.0
         c.step = pv_lattice_step(scale * factor)
         self.c = c
@@ -114,17 +114,17 @@ cdef class Report:
 
     @property
     def bound(self) -> float:
-        """L2 norm of what is randomized, at most."""
+        """Largest L2 norm of the randomized vector."""
         return self.c.bound
 
     @property
     def scale(self) -> float:
-        """Of the noise; of caps and signs the length of the result."""
+        """Scale of the noise; for caps and signs the length of the result."""
         return self.c.scale
 
     @property
     def granularity(self) -> float:
-        """The grid of the results; a sign's are ``scale`` and ``-scale``."""
+        """The grid of the results; those of a sign are ``scale`` and ``-scale``."""
         return self.c.step
 
     @property
@@ -142,7 +142,7 @@ cdef class Report:
 
     cdef int refill(self, pv_draws *draws, unsigned char *addresses, Source source, unsigned stream, uint64_t row,
                     uint64_t last_row) except -1:
-        """Draw the words that the report of a row asks for, and those of later rows that there is room for."""
+        """Draw the words that a row's report needs, and those of later rows if there is room."""
         cdef size_t size = <size_t>pv_row_words(self.c.words) * 8
         cdef uint64_t first = pv_report_next(draws, row)
         cdef int64_t used = draws.used
@@ -153,13 +153,13 @@ cdef class Report:
         if first == row and used > 0 and (draws.rows[used - 1] & PV_REPORT_ROW_MASK) == row:
             raise SourceFailure(f"none of {PV_REPORT_TRIALS} trials of a report was accepted")
         if first != row and used < filled:
-            # words of later rows wait in the buffer: these go in front of them, where others were used
+            # words of later rows stay in the buffer: the new ones go before them, in place of used ones
             n = min(used, self.c.trials, <int64_t>(PV_REPORT_TRIALS - (first >> PV_REPORT_ROW_BITS)))
             at = used - n
             n = pv_report_upcoming(&self.c, first, row, n, draws.rows + at)
         else:
             n = filled = pv_report_upcoming(&self.c, first, max(row, last_row), draws.capacity, draws.rows)
-        draws.filled = draws.used = 0  # until they are there
+        draws.filled = draws.used = 0  # nothing until they are there
         for k in range(n):
             pv_address_row(addresses + k * size, stream, draws.rows[at + k], self.c.words)
         source.fill(addresses, n * size, draws.words + at * size)
@@ -167,7 +167,7 @@ cdef class Report:
         return 0
 
     cdef int resolve(self, pv_draws *draws, Source source, unsigned stream) except -1:
-        """Settle what the draw under way has left open."""
+        """Settle what the draw in progress has left open."""
         cdef uint64_t row = draws.rows[draws.used]
         cdef const unsigned char *words = draws.words + draws.used * pv_row_words(self.c.words) * 8
         cdef bint sphere = self.c.kind == PV_REPORT_CAP
@@ -187,7 +187,7 @@ cdef class Report:
         )
 
     cdef int settle_side(self, pv_draws *draws, Source source, unsigned stream) except -1:
-        """Accept the next trial of a cap, or pass over it: all else that its coin could say is replaced by that."""
+        """Accept or reject the next trial of a cap: the decision replaces anything else that its coin could say."""
         cdef uint64_t row = draws.rows[draws.used]
         cdef int64_t size = pv_row_words(self.c.words) * 8
         cdef unsigned char *words = draws.words + draws.used * size
@@ -213,10 +213,11 @@ cdef class Report:
 
 
 cdef class ReportSampler(KeyedSampler):
-    """Reports of vectors, numbered in the order in which these come.
+    """Reports of vectors, numbered in the order in which these arrive.
 
-    Vector number n, from 1 on, is row n of :class:`Report`'s addresses: however they are cut into calls, and for a
-    learner that draws reports itself from the same key and stream. Rows count as used before a word of them is read.
+    Vector n, from 1 on, is row n of :class:`Report`'s addresses, however vectors are cut into calls, and also for a
+    learner that draws reports itself from the same key and stream. Rows count as used before any of their words is
+    read.
 
     Parameters
     ----------
@@ -234,7 +235,7 @@ cdef class ReportSampler(KeyedSampler):
         check_address(stream, 0, report.c.words)
         if not 1 <= row <= PV_REPORT_ROW_MASK:
             raise InvalidParameter(f"row must be from 1 to {PV_REPORT_ROW_MASK}, found {row}")
-        self.free()  # of a start that failed
+        self.free()  # from a start that failed
         self.report = report
         self.stream = stream
         self.row = row
@@ -278,7 +279,8 @@ cdef class ReportSampler(KeyedSampler):
         Parameters
         ----------
         X : ndarray of shape (n, dim), float32 or float64, C-contiguous
-            Vectors whose norm exceeds the bound are scaled to it; one with entries that are not finite counts as zeros.
+            Vectors whose norm exceeds the bound are scaled to it; a vector with an entry that is not finite counts as
+            zeros.
 
         Returns
         -------
@@ -341,7 +343,7 @@ cdef class ReportSampler(KeyedSampler):
 
 cdef pv_status reports_draw(const pv_report *plan, pv_draws *draws, const void *x, bint single, int64_t *i, int64_t n,
                             double *out, uint64_t first, double *work) noexcept nogil:
-    """Reports of rows i[0] to n - 1; stops at the first that asks for something, which i[0] is then."""
+    """Reports of rows i[0] to n - 1; stops with i[0] at the first row that asks for something."""
     cdef int64_t d = plan.d
     cdef int64_t j
     cdef const double *row
@@ -373,7 +375,7 @@ def report_with_words(Report report not None, v, words, Source source not None):
     """The report of one vector from given words, those of its first trials (for tests).
 
     ``words`` has the shape (trials, report.words); ``source`` gives extra words. Returns the report, the trials that
-    were used, and how often something was left open.
+    were used, and how often something was undecided.
     """
     cdef const double[::1] given = np.ascontiguousarray(v, dtype=np.float64)
     cdef int64_t d = report.c.d

@@ -1,7 +1,7 @@
-"""What a minimiser asks of rows: sums over them at points that it goes to, without l2 and b.
+"""Sums over rows that a minimiser needs at the points it visits, without l2 and b.
 
-Rows may be in several parts, each with its own ``RowSums``, in this process or in another. Their sums are joined in the
-order of the parts (:func:`join`), so the result does not depend on who has computed them.
+Rows may be in several parts, each with its own ``RowSums``, in this process or in another. Sums are joined in the order
+of the parts (:func:`join`), so the result does not depend on who computed them.
 """
 
 import numpy as np
@@ -27,22 +27,22 @@ cnp.import_array()
 
 
 cdef class RowSums:
-    """Sums over the rows of an objective that count, at points that somebody else chooses.
+    """Sums over an objective's rows in use, at points chosen elsewhere.
 
-    Each is a function of the rows and of what is given: what is kept of the two points before only saves passes. All
-    of it is secret, and :meth:`wipe` overwrites it. Arrays that are given and filled are float64 and C-contiguous.
+    Each result is a function of the rows and the arguments: what is kept of the last two points only saves passes. All
+    of it is secret, and :meth:`wipe` overwrites it. Arrays that are passed and filled are float64 and C-contiguous.
 
     Parameters
     ----------
     objective : Objective
-        Of whose ``l2_sum`` and ``linear`` nothing is used.
+        Its ``l2_sum`` and ``linear`` are not used.
 
     Attributes
     ----------
     n, dim : int
-        Rows that count, coordinates.
+        Rows in use, coordinates.
     blocks : float
-        Blocks of 256 rows, and one more: what the bound of roundings goes by.
+        Blocks of 256 rows, plus one, for the bound of rounding errors.
     """
 
     def __init__(self, Objective objective not None):
@@ -64,7 +64,7 @@ cdef class RowSums:
         return array
 
     def wipe(self):
-        """Nothing is left in memory: points, predictions, curvatures. The rows are their owner's."""
+        """Wipe the memory: points, predictions, curvatures. The rows belong to their owner."""
         cdef cnp.ndarray array
         for array in self.owners:
             pv_wipe(cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array) * sizeof(double))
@@ -86,9 +86,9 @@ cdef class RowSums:
         return value
 
     def margins(self, w, sums):
-        """Return what bounds the roundings of the gradient at ``w``, which goes into ``sums`` as of :meth:`losses`.
+        """Return bounds for the rounding of the gradient at ``w``, which goes into ``sums`` as in :meth:`losses`.
 
-        Three numbers, shape (3,): to be added to those of other parts.
+        Three numbers, shape (3,), to be added to those of other parts.
         """
         cdef pv_margins margins
         self.objective.margins_at(doubles(w, self.dim), doubles(self.work, 3 * self.dim), &margins)
@@ -98,7 +98,7 @@ cdef class RowSums:
     def hessian(self, w, int64_t stride, out):
         """Write the Hessian at ``w`` into the lower triangle of ``out``: of every ``stride``-th row, ``stride`` times.
 
-        Shape (width, width), of :func:`hessian_width`.
+        Its shape is (width, width), with the width of :func:`hessian_width`.
         """
         cdef int64_t width = pv_hessian_width(self.dim)
         cdef double *matrix = doubles(out, width * width)
@@ -127,9 +127,9 @@ cdef class RowSums:
             pv_objective_product(&self.objective.c, curves, direction, target)
 
     def along(self, w, v, double a):
-        """Return the sums of slopes and curvatures along ``v - w`` at ``w + a (v - w)``; no pass where both are kept.
+        """Return the sums of slopes and curvatures along ``v - w`` at ``w + a (v - w)``; no pass if both are kept.
 
-        Predictions there are ``p + a (q - p)``, of those at ``w`` and ``v``.
+        Predictions there are ``p + a (q - p)``, from those at ``w`` and ``v``.
         """
         cdef double slope = 0.0, curve = 0.0
         cdef int k = self.known(w)
@@ -140,7 +140,7 @@ cdef class RowSums:
         return slope, curve
 
     cdef int slot(self, object w) except? -1:
-        """Where a point is kept, to the bit; -1: nowhere."""
+        """Index of a kept point that is equal to the bit; -1: none."""
         cdef int k
         bits = np.asarray(w).view(np.int64)
         for k in range(2):
@@ -149,7 +149,7 @@ cdef class RowSums:
         return -1
 
     cdef int known(self, object w) except -1:
-        """Where the predictions at a point are; made, if need be, in the place of the point used longer ago."""
+        """Index of the predictions at a point; if needed they are computed, replacing the point used less recently."""
         cdef int k = self.slot(w)
         if k < 0:
             self.losses(w, np.empty((2, self.dim)))
@@ -158,14 +158,14 @@ cdef class RowSums:
         return k
 
     cdef double *curves(self, object w) except NULL:
-        """The curvatures at a point, which are made if need be."""
+        """The curvatures at a point, computed if needed."""
         if self.curved < 0 or self.slot(w) != self.curved:
             self.losses(w, np.empty((2, self.dim)))
         return doubles(self.curvatures, self.n)
 
 
 cdef double *doubles(cnp.ndarray array, int64_t n) except NULL:
-    """The numbers of an array of doubles, at least n of them."""
+    """The numbers of an array with at least n doubles."""
     if cnp.PyArray_TYPE(array) != cnp.NPY_DOUBLE or not cnp.PyArray_IS_C_CONTIGUOUS(array):
         raise InvalidParameter("arrays must be float64 and C-contiguous")
     if cnp.PyArray_SIZE(array) < n:
@@ -174,12 +174,12 @@ cdef double *doubles(cnp.ndarray array, int64_t n) except NULL:
 
 
 def hessian_width(int64_t dim) -> int:
-    """How wide the matrix of :meth:`RowSums.hessian` is."""
+    """Width of the matrix of :meth:`RowSums.hessian`."""
     return pv_hessian_width(dim)
 
 
 def join(cnp.ndarray part, cnp.ndarray whole):
-    """Add the gradient's sums of the next part, shape (2, dim), to those of the parts before it.
+    """Add the next part's gradient sums, shape (2, dim), to those of the parts before it.
 
     High parts are added exactly, their errors and the low parts into the low part: docs/proofs/solver.md, section 3.
     """

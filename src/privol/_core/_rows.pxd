@@ -38,16 +38,16 @@ cdef extern from "rows/pv_rows.h" nogil:
     int64_t pv_rows_norms(const pv_rows *rows, double *sqnorms) noexcept
     int64_t pv_rows_bad_column(const pv_rows *rows, int64_t i, double *value) noexcept
 
-# Fill the view from a 2-d float array or a CSR matrix; the result owns the memory the view points to.
-# The instruction-set level of norms that are asked for from Python: _noise knows it.
+# Set the view from a 2-d float array or a CSR matrix; the result owns the memory that the view points to.
+# The instruction-set level for norms that are requested from Python, set by _noise.
 cdef void use_level(int level) noexcept
 
 cdef object view_block(pv_rows *rows, object X)
-# The same for one row given as a 1-d float array.
+# The same for one row, given as a 1-d float array.
 cdef int view_row(pv_rows *rows, object x) except -1
-# The error for row i of the block, which is unusable, after `learnt` rows of the run.
+# The error for row i of a block, which is unusable, after `learnt` rows of the run.
 cdef object invalid_row(pv_rows *rows, int64_t i, int64_t learnt)
-# Of one row that is an array of so many doubles, one after the other; and of its label or target.
+# For one row that is a contiguous array of doubles, and for its label or target.
 cdef bint is_plain(x, int64_t d) except -1
 cdef bint read_target(y, dict codes, double y_bound, double *target) except -1
 cdef object plain_score(cnp.ndarray x, const double *model, int64_t d, bint intercept, double x_bound)

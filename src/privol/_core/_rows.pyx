@@ -11,7 +11,7 @@ from libc.math cimport isfinite, sqrt
 from ..errors import InvalidRow
 
 cdef extern from "Python.h":
-    # Borrowed, as nothing in between can drop them: the keys are texts.
+    # Borrowed references: nothing in between can drop them, because the keys are texts.
     PyObject *PyTuple_GET_ITEM(tuple names, Py_ssize_t j)
     PyObject *PyDict_GetItemWithError(dict x, PyObject *name) except? NULL
     bint PyFloat_CheckExact(PyObject *value)
@@ -33,14 +33,14 @@ cdef PyArray_ArrFuncs *OF_DOUBLES = PyDataType_GetArrFuncs(<void *>DOUBLES)
 
 
 cdef inline double dot(const double *a, const double *b, int64_t n) noexcept:
-    """As NumPy's ``a @ b`` has it, to the last bit."""
+    """The same bits as NumPy's ``a @ b``."""
     cdef double found
     OF_DOUBLES.dotfunc(<void *>a, sizeof(double), <void *>b, sizeof(double), &found, n, NULL)
     return found
 
 
 cdef bint is_plain(x, int64_t d) except -1:
-    """Whether a row is an array of so many doubles, one after the other."""
+    """Whether a row is a contiguous array of n doubles."""
     return (
         cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT64 and cnp.PyArray_NDIM(x) == 1
         and cnp.PyArray_DIM(x, 0) == d and cnp.PyArray_ISCARRAY_RO(x)
@@ -48,7 +48,7 @@ cdef bint is_plain(x, int64_t d) except -1:
 
 
 def named_row(dict x not None, tuple names not None):
-    """The values of a dict by name, shape (len(names),); None: other names, or a value that is no plain number."""
+    """The values of a dict by name, shape (len(names),); None for other names or a value that is no plain number."""
     cdef cnp.npy_intp d = len(names)
     cdef cnp.npy_intp j
     cdef cnp.ndarray row
@@ -67,7 +67,7 @@ def named_row(dict x not None, tuple names not None):
         elif type(<object>found) in PLAIN:
             try:
                 out[j] = float(<object>found)
-            except OverflowError:  # an integer beyond all doubles
+            except OverflowError:  # an integer too large for a double
                 return None
         else:
             return None
@@ -75,7 +75,7 @@ def named_row(dict x not None, tuple names not None):
 
 
 cdef bint read_target(y, dict codes, double y_bound, double *target) except -1:
-    """Return whether a label, or with codes None a real target, needs no other look; its code, or clipped value."""
+    """Whether a label, or a real target if codes is None, can be used directly; and its code, or clipped value."""
     if codes is None:
         if type(y) not in REALS or not isfinite(<double>y):
             return False
@@ -92,7 +92,7 @@ cdef bint read_target(y, dict codes, double y_bound, double *target) except -1:
 
 
 cdef object plain_score(cnp.ndarray x, const double *model, int64_t d, bint intercept, double x_bound):
-    """Score of a plain row by a model, the row scaled to its bound; None if it is not finite."""
+    """Score of a plain row by a model, with the row scaled to its bound; None if it is not finite."""
     cdef const double *row = <const double *>cnp.PyArray_DATA(x)
     cdef double norm = sqrt(dot(row, row, d))
     cdef double score
@@ -150,10 +150,10 @@ cdef object view_block(pv_rows *rows, object X):
     pv_rows_bind(rows)
     with nogil:
         status = pv_rows_check(rows, &bad)
-    if status == PV_UNSORTED:  # and nothing worse: SciPy may follow it
+    if status == PV_UNSORTED:  # with no worse fault, so SciPy may use it
         X = X.copy()
-        # or else a row whose entries are in order is sorted if another's are not, which may change in what order its
-        # repeated entries are added up, and so their sum
+        # otherwise a row whose entries are in order would be sorted only if another's are not, which may change the
+        # order in which repeated entries are added, and so their sum
         X.has_sorted_indices = False
         X.sum_duplicates()  # sorts each row, adds repeated entries: the canonical form of the same matrix
         return view_block(rows, X)

@@ -6,13 +6,13 @@ from ._noise cimport Source, Undecided, pv_lattice
 
 cdef enum:
     FIRST = 64  # words that are drawn at first; twice as many each time after that
-    LONG = 1024  # values from which on other threads may run meanwhile
+    LONG = 1024  # from this many values on, other threads may run meanwhile
 
 # Values that begin n later; NULL stands for zeros.
 cdef inline const double *behind(const double *x, int64_t n) noexcept nogil:
     return x + n if x != NULL else NULL
 
-# The values as doubles in one block of memory, their own where they are that.
+# The values as contiguous doubles, without a copy if they are that already.
 cdef cnp.ndarray doubles(object x)
 
 # Refuse masked values.
@@ -21,7 +21,7 @@ cdef int check_unmasked(object x) except -1
 # A copy of the values; refuses what cannot be rounded.
 cdef cnp.ndarray checked(const pv_lattice *lattice, cnp.ndarray values)
 
-# A source, and the lock of what is drawn from it ahead.
+# A source, and the lock for what is drawn ahead from it.
 cdef class KeyedSampler:
     cdef readonly Source source
     cdef PyThread_type_lock lock

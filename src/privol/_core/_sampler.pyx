@@ -1,8 +1,8 @@
-"""Samplers that draw ahead: a call of a few values costs the rounding of those values.
+"""Samplers that draw ahead: a call for a few values costs only the rounding of those values.
 
-A sampler numbers its values: value number n has the words of coordinate n % 4096 of address row n // 4096, however
-many values a call takes. Words are encrypted ahead of their use, the first few when the first value is drawn. The place
-moves on before a word is read, and never back.
+A sampler numbers its values: value n has the words of coordinate n % 4096 of address row n // 4096, however many values
+a call takes. Words are encrypted ahead of their use, the first few when the first value is drawn. The position moves on
+before a word is read, and never back.
 """
 
 from numpy import empty
@@ -54,9 +54,9 @@ cdef uint64_t LAST_ROW = <uint64_t>-1
 
 
 cdef class KeyedSampler:
-    """A source and the lock of what is drawn from it ahead.
+    """A source, and the lock for what is drawn ahead from it.
 
-    What has a source can draw. A subclass gives it one as the last thing that its start does.
+    An object with a source can draw. The last thing that a subclass's start does is to set it.
     """
 
     def __cinit__(self):
@@ -89,7 +89,7 @@ cdef class KeyedSampler:
         """Take the lock, if this process may draw."""
         if self.source is None:
             raise StateError("this sampler was never started")
-        self.source.check()  # before the lock: in a forked child, the thread that held it is gone
+        self.source.check()  # before the lock: in a forked child, the thread that held it does not exist
         if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
             self.wait()
         self.owner = PyThread_get_thread_ident()
@@ -119,9 +119,9 @@ cdef class KeyedSampler:
 
 
 cdef class AddressRow:
-    """Words of one address row, drawn ahead in pieces, and scratch memory for the coordinates that they leave open.
+    """The words of one address row, drawn ahead in pieces, and scratch memory for undecided coordinates.
 
-    Words of the coordinates from ``at`` to ``filled`` are in memory, and zeros elsewhere.
+    Words for the coordinates from ``at`` to ``filled`` are in memory; elsewhere there are zeros.
     """
 
     def __cinit__(self):
@@ -139,21 +139,21 @@ cdef class AddressRow:
         PyMem_RawFree(self.addresses)
 
     cdef void turn(self, uint64_t row, int64_t at) noexcept:
-        """Go to a coordinate of another row, with nothing drawn. All words of the row before are used."""
+        """Go to a coordinate of another row, with nothing drawn. All words of the earlier row are used."""
         self.row = row
         self.at = at
         self.filled = at
 
     cdef unsigned char *take(self, Source source, unsigned stream, int64_t n) except NULL:
-        """The next n words, which the caller wipes; at + n is at most ROW."""
+        """Return the next n words, which the caller wipes; at + n is at most ROW."""
         cdef int64_t first = self.at
-        self.at = first + n  # used, whatever happens next
+        self.at = first + n  # counts as used, whatever happens next
         if self.at > self.filled:
             self.fill(source, stream)
         return self.words + 8 * first
 
     cdef int fill(self, Source source, unsigned stream) except -1:
-        """Draw words up to `at` and beyond. Where that fails, the rest of the row counts as used."""
+        """Draw words up to `at` and beyond. After a failure the rest of the row counts as used."""
         cdef int64_t first = self.filled
         cdef int64_t stop = min(<int64_t>ROW, max((self.at + 1) & ~(<int64_t>1), first + self.ahead))
         cdef int64_t block
@@ -173,8 +173,8 @@ cdef class AddressRow:
 cdef class LatticeSampler(KeyedSampler):
     """Independent values ``round_h(x + scale Z)`` of one law.
 
-    A subclass has ``_shape(size)``, a checked shape, and ``_decide(word, extra, x, scale, step)``, the last resort:
-    see :func:`privol.noise.decide_lattice_point`.
+    A subclass has ``_shape(size)``, which checks a shape, and ``_decide(word, extra, x, scale, step)``, for undecided
+    values: see :func:`privol.noise.decide_lattice_point`.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ cdef class LatticeSampler(KeyedSampler):
 
     @property
     def _place(self) -> tuple[int, int]:
-        """Address row and coordinate behind the last value drawn."""
+        """Address row and coordinate after the last value drawn."""
         return self.own.row, self.own.at
 
     def add(self, x):
@@ -254,7 +254,7 @@ cdef class LatticeSampler(KeyedSampler):
         return out
 
     cdef int draw(self, const double *x, int64_t n, double *out) except -1:
-        """n values: the rest of the row drawn ahead, whole rows, and the beginning of another, which is kept.
+        """Write n values: the rest of the row drawn ahead, whole rows, and the beginning of another, which is kept.
 
         x is `out`, or NULL for zeros.
         """
@@ -293,7 +293,7 @@ cdef class LatticeSampler(KeyedSampler):
         return 0
 
     cdef int draw_rows(self, const double *x, uint64_t first, int64_t rows, double *out) except -1:
-        """Whole address rows."""
+        """Write whole address rows."""
         cdef AddressRow words = AddressRow()
         cdef Undecided open_
         cdef int64_t k
@@ -306,7 +306,7 @@ cdef class LatticeSampler(KeyedSampler):
         return 0
 
     cdef Undecided round(self, AddressRow row, const double *x, int64_t n, double *out):
-        """Round with the next n words of a row, and wipe them. Returns the coordinates that stay open, if any."""
+        """Round with the next n words of a row, and wipe them. Returns the undecided coordinates, if any."""
         cdef int64_t first = row.at
         cdef Source source = self.source
         cdef unsigned char *words = row.take(source, self.stream, n)
@@ -333,7 +333,7 @@ cdef class LatticeSampler(KeyedSampler):
         return open_
 
     cdef int settle(self, Undecided open_, uint64_t row, int64_t first, double *out) except -1:
-        """Round the open coordinates; `out` begins with coordinate `first` of the row."""
+        """Round the undecided coordinates; `out` begins with coordinate `first` of the row."""
         cdef int64_t k
         try:
             decide = (<object>self)._decide
@@ -346,7 +346,7 @@ cdef class LatticeSampler(KeyedSampler):
 
 
 cdef cnp.ndarray doubles(object x):
-    """The values as doubles in one block of memory, their own where they are that."""
+    """Return the values as contiguous doubles; without a copy if they are that already."""
     cdef cnp.ndarray values
     if cnp.PyArray_CheckExact(x):
         values = x
@@ -359,14 +359,14 @@ cdef cnp.ndarray doubles(object x):
 
 
 cdef int check_unmasked(object x) except -1:
-    """Refuse what would have its masked values perturbed and released."""
+    """Refuse arrays whose masked values would be perturbed and released."""
     if isinstance(x, MaskedArray) and count_masked(x) > 0:
         raise InvalidParameter(f"x must have no masked values, found {count_masked(x)}")
     return 0
 
 
 cdef cnp.ndarray checked(const pv_lattice *lattice, cnp.ndarray values):
-    """A copy of the values, which no other thread can change between check and use; refuses what cannot be rounded."""
+    """Copy the values, so that no other thread can change them between check and use; refuse what cannot be rounded."""
     cdef cnp.ndarray out = cnp.PyArray_SimpleNew(cnp.PyArray_NDIM(values), cnp.PyArray_DIMS(values), cnp.NPY_DOUBLE)
     cdef int64_t n = cnp.PyArray_SIZE(out)
     cdef const double *x = <const double *>cnp.PyArray_DATA(values)
@@ -383,7 +383,7 @@ cdef cnp.ndarray checked(const pv_lattice *lattice, cnp.ndarray values):
 
 
 cdef bint copy_within(const pv_lattice *lattice, const double *x, int64_t n, double *out) noexcept nogil:
-    """Copy in pieces that stay in the cache; whether all that was copied can be rounded."""
+    """Copy in pieces that stay in the cache; return whether all values can be rounded."""
     cdef int64_t start = 0
     cdef int64_t size
     while start < n:

@@ -16,7 +16,7 @@ cdef class Schedule:
         A_0, the weight of the start.
     l2 : float
     first : int
-        Rows before it do not move the iterate.
+        Earlier rows do not move the iterate.
     diameter : float
         Gradient diameter D.
     rounding : tuple of three floats
@@ -71,7 +71,7 @@ cdef class Schedule:
         return self.c.gain
 
     def rounding(self, int64_t t) -> float:
-        """What rounding errors alone add to the sensitivity after row t."""
+        """What rounding alone adds to the sensitivity after row t."""
         cdef pv_schedule c = self.c
         c.diameter = 0.0
         return pv_schedule_sensitivity(&c, t)

@@ -1,4 +1,4 @@
-"""How many rows of each user were kept, and when the last one: the cap on rows per user."""
+"""How many rows of each user were kept, and when the last one was: the cap on rows per user."""
 
 import os
 
@@ -50,12 +50,12 @@ cdef extern from "users/pv_users.h" nogil:
 
 
 cdef class UserTable:
-    """Decides row by row which rows of each user are kept: at most ``max_rows``, ``separation`` or more apart.
+    """Decides row by row which rows of each user are kept: at most ``max_rows``, at least ``separation`` rows apart.
 
-    What becomes of a row depends on the rows of its own user alone, and on which rows are counted. Users are known by a
-    keyed hash of 128 bits. A table is at most four fifths full, and grows by an eighth: 17 bytes an entry for caps
-    below 256 (two more below 65,536, four more beyond that), with ``separation`` 23, so 21 to 24 bytes a user, or 29
-    to 33; and as much again for a moment whenever it grows.
+    The decision about a row depends only on the rows of its own user and on which rows are counted. Users are
+    identified by a keyed hash of 128 bits. A table is at most four fifths full, and grows by an eighth. An entry takes
+    17 bytes for caps below 256 (two more below 65,536, four more beyond that), or 23 with ``separation``, so a user
+    takes 21 to 24 or 29 to 33 bytes; and as much again for a moment whenever the table grows.
 
     Parameters
     ----------
@@ -64,16 +64,16 @@ cdef class UserTable:
     separation : int, default=1
         From 1 to 2**48.
     every : bool, default=False
-        Whether all rows are counted by which rows are told apart, or those that are kept.
+        Whether the counted rows, which number the rows, are all rows or only the kept ones.
     key : bytes of length 16, optional
-        Of the hash: **secret**. None: random.
+        Key of the hash: **secret**. None: random.
     max_users : int, default=2**24
-        So many users at most.
+        The most users.
 
     Attributes
     ----------
     near : int
-        Rows that the cap would have kept, but not the distance from the last one kept of their user. Not private.
+        Rows that the cap allows but the distance from the last kept row of their user does not. Not private.
     number : int
         Rows that were counted.
     """
@@ -140,7 +140,7 @@ cdef class UserTable:
     cdef int grow(self) except -1:
         """Make room for one more user.
 
-        Raises OverflowError if there may not be one: who was taken back is left out before.
+        Raises OverflowError if the limit is reached; users that were taken back are removed first.
         """
         cdef pv_users larger = self.c
         cdef int64_t room = self.c.room if self.c.limit == self.most else self.c.room + self.c.room // 8
@@ -159,7 +159,7 @@ cdef class UserTable:
         Parameters
         ----------
         codes : ndarray of int32, shape (n,)
-            For each row which text names its user.
+            For each row, the number of the text that names its user.
         offsets : ndarray of int64, shape (m + 1,)
             Text k is ``data[offsets[k]:offsets[k + 1]]``. Equal texts are one user.
         data : ndarray of uint8
@@ -170,13 +170,13 @@ cdef class UserTable:
         -------
         keep : ndarray of bool, shape (n,)
         digests : ndarray of uint64, shape (n, 2), or None
-            Of the users of rows that are kept; else zeros.
+            For the users of kept rows; zeros for other rows.
 
         Raises
         ------
         OverflowError
-            At the first row with which there would be more than ``max_users`` users: its argument is the row's index.
-            None of the rows is remembered, if they are undoable.
+            At the first row that would exceed ``max_users`` users: its argument is the row's index. If rows are
+            undoable, none of them is remembered.
         """
         cdef const int32_t[::1] which = codes
         cdef const int64_t[::1] bounds = offsets
@@ -245,12 +245,12 @@ cdef class UserTable:
         ----------
         digests : ndarray of uint64, shape (n, 2)
         numbers : ndarray of int64, shape (n,)
-            Of the rows that are counted, from 0: ascending.
+            Numbers of the counted rows, from 0, ascending.
 
         Raises
         ------
         StateError
-            If one of them may not be kept: there are others than there were.
+            If one of them would not be kept: the rows have changed.
         """
         cdef const uint64_t[:, ::1] users = digests
         cdef const int64_t[::1] when = numbers
@@ -272,7 +272,7 @@ cdef class UserTable:
                 raise StateError(f"there are more than {self.most} users") from None
 
     def secret_arrays(self):
-        """All that is known, as named arrays: SECRET, with the key."""
+        """All that is known, as named arrays: SECRET, including the key."""
         cdef Py_ssize_t size = self.c.room * self.c.stride
         words = [self.c.max_rows, self.c.separation, self.c.every, self.most, self.c.number, self.c.near, self.c.used]
         return {
@@ -282,12 +282,12 @@ cdef class UserTable:
         }
 
     def restore(self, arrays):
-        """Know what another table with the same parameters knew.
+        """Restore what another table with the same parameters knew.
 
         Raises
         ------
         StateError
-            If the arrays are of a table with other parameters, or damaged.
+            If the arrays belong to a table with other parameters, or are damaged.
         """
         counts = [int(count) for count in arrays["counts"]]
         if counts[:4] != [self.c.max_rows, self.c.separation, self.c.every, self.most]:
@@ -296,7 +296,7 @@ cdef class UserTable:
         cdef int64_t room = len(entries) // self.c.stride
         cdef int64_t used = counts[6]
         whole = room > 0 and room * self.c.stride == len(entries) and 0 <= used <= min(self.most, 4 * room // 5)
-        if whole:  # without a free entry a user would be sought for ever
+        if whole:  # without a free entry, the search for a user would not end
             digests = np.frombuffer(entries, dtype=np.uint8).reshape(room, self.c.stride)[:, :16]
             whole = np.count_nonzero(digests.any(axis=1)) == used
         if not whole:
@@ -312,18 +312,18 @@ cdef class UserTable:
         self.latest = None
 
     def go_on(self, int64_t number):
-        """Say how many rows were counted, when those that were kept of them were entered."""
+        """State how many rows were counted, after the kept ones have been entered."""
         self.c.number = number
 
 
 def user_digests(key, offsets, data):
-    """The keyed hashes of texts.
+    """Return the keyed hashes of texts.
 
     Parameters
     ----------
     key : bytes of length 16
     offsets : ndarray of int64, shape (n + 1,)
-        Where each text begins, and the last one ends.
+        Where each text begins, and where the last one ends.
     data : ndarray of uint8
         All texts.
 
@@ -348,7 +348,7 @@ def user_digests(key, offsets, data):
 
 
 def user_digest(key, text):
-    """The keyed hash of a text: two words."""
+    """The keyed hash of a text, as two words."""
     cdef uint64_t secret[2]
     cdef uint64_t digest[2]
     cdef bytes content = text

@@ -1,4 +1,4 @@
-"""What cells say, for readers of whole lines and of single rows."""
+"""What cells mean, for readers of whole lines and of single rows."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 

@@ -1,4 +1,4 @@
-"""Cells of columns: what text says, numbers counted in cells of a histogram, columns made rows."""
+"""Cells of columns: what text means, histograms of numbers, columns turned into rows."""
 
 from numpy import ascontiguousarray, diff, empty
 
@@ -47,7 +47,7 @@ cdef class Form:
     missing : sequence of bytes
         Texts in UTF-8 without blanks around them that count as missing, besides the empty one.
     marks : bytes
-        What may stand before decimals, one or two characters.
+        Characters that may be the decimal mark, one or two.
     """
 
     def __init__(self, missing, bytes marks):
@@ -71,16 +71,16 @@ cdef class Form:
         self.written.other = marks[len(marks) - 1]
 
     def look(self, const int32_t[::1] ends, const unsigned char[::1] data, *, bint hashes=False):
-        """Tell what each of n texts says: text i is ``data[ends[i] : ends[i + 1]]``.
+        """Find what each of n texts means; text i is ``data[ends[i] : ends[i + 1]]``.
 
         Returns
         -------
         values : ndarray of float64, shape (n,)
-            Of numbers, and of times the seconds since 1970; NaN else.
+            Numbers, and times as seconds since 1970; NaN for others.
         cells : ndarray of uint8, shape (n,)
-            MISSING, NUMBER, TIME, TEXT, or OPEN where another reader has to tell.
+            MISSING, NUMBER, TIME, TEXT, or OPEN if another reader must decide.
         hashes : ndarray of uint32, shape (n,), or None
-            Of texts without blanks around them; 0 where it is missing or open.
+            Of texts without surrounding blanks; 0 for a missing or open one.
         left : int
             How many are open.
         """
@@ -109,9 +109,9 @@ cdef class Form:
 
 
 def rows_of(list columns, double[:, :] rows):
-    """Write columns of doubles, each of shape (n,), into rows of shape (n, at least as many), the first into the first.
+    """Write columns of doubles, each of shape (n,), into the first columns of rows, which may have more columns.
 
-    The values of a row stand beside each other.
+    The values of a row are contiguous.
     """
     cdef int64_t n = rows.shape[0], width = len(columns), j
     cdef const double[::1] column
@@ -135,14 +135,15 @@ def rows_of(list columns, double[:, :] rows):
 
 
 cdef class Buckets:
-    """Which feature each hash has.
+    """The feature of each hash.
 
     Parameters
     ----------
     own : ndarray of int32, shape (buckets,), or None
-        The place of the hashes of each bucket, or SHARED; None: all share.
+        The place of the hashes of each bucket, or SHARED; None: all are shared.
     others, shared : int
-        The first of the features that such hashes share, and how many these are; of none ``others`` is their place.
+        The first of the features that shared hashes have, and their number; without any, ``others`` is the place of
+        these.
     missing : int
         The place of cells that count as missing.
     """
@@ -161,7 +162,7 @@ cdef class Buckets:
         self.code = pv_buckets(buckets, places, shared, others, missing)
 
     def places(self, const unsigned char[::1] cells, const uint32_t[::1] hashes):
-        """Return the places of n cells by what they are and their hashes, and one more for a missing cell."""
+        """Return the places of n cells, given their kinds and hashes, and one more for a missing cell."""
         cdef int64_t n = cells.shape[0]
         cdef int32_t[::1] found = empty(n + 1, dtype="int32")
         if hashes.shape[0] != n:
@@ -174,16 +175,16 @@ cdef class Buckets:
 
 
 cdef class Hats:
-    """Functions that are linear between knots, and what they are at these.
+    """Functions that are linear between knots, given by their values at the knots.
 
     Parameters
     ----------
     knots : ndarray of float64, shape (k,)
         Ascending, at least two.
     factors, lows, widths : ndarray of float64, shape (k - 1,)
-        Of each interval: what numbers in it are multiplied by; its beginning and its width by that factor.
+        For each interval: a factor for its numbers, and its beginning and width, times that factor.
     functions : ndarray of float64, shape (k, width)
-        Their values at the knots, between any two of which differences are exact.
+        Their values at the knots; differences between any two are exact.
     """
 
     cdef pv_knots code
@@ -205,20 +206,20 @@ cdef class Hats:
         self.code = pv_knots(n, &knots[0], &factors[0], &lows[0], &widths[0])
 
     def between(self, const double[::1] values, const unsigned char[::1] cells=None, unsigned char right=0):
-        """Return where n cells lie, and what they are; and of two more: one that is missing, and one that is spared.
+        """Return the positions and kinds of n cells, and of two more: a missing one, and a spared one.
 
         Parameters
         ----------
         values : ndarray of float64, shape (n,)
         cells : ndarray of uint8, shape (n,), optional
-            What each cell is; those that are ``right``, NUMBER or TIME, are numbers here. Default: all are.
+            The kind of each cell; those that are ``right``, NUMBER or TIME, count as numbers. Default: all do.
 
         Returns
         -------
         left : ndarray of int32, shape (n + 2,)
-            The interval; -1 where there is no number.
+            The interval; -1 if there is no number.
         share : ndarray of float64, shape (n + 2,)
-            How much of the interval is below the number.
+            The share of the interval below the number.
         states : ndarray of uint8, shape (n + 2,)
             STATE_MISSING, STATE_UNKNOWN, STATE_CLIPPED, STATE_SPARED or 0.
         """
@@ -241,16 +242,16 @@ cdef class Hats:
 
 
 cdef class DenseRows:
-    """Dense rows of features around their means, from what the cells of each column say.
+    """Dense rows of centred features, from the cells of each column.
 
-    Each method but :meth:`write` adds what a column brings: row i has cell ``cells[i]``, or i where ``cells`` is None.
+    Each method except :meth:`write` adds a column's features: row i has cell ``cells[i]``, or i if ``cells`` is None.
 
     Parameters
     ----------
     n : int
         Rows.
     means : ndarray of float64, shape (width,)
-        What is taken off the features, 0 of those that are not around their means.
+        What is subtracted from the features, 0 for features that are not centred.
     """
 
     cdef int64_t n
@@ -268,7 +269,7 @@ cdef class DenseRows:
         PyMem_Free(self.parts)
 
     cdef int take(self, pv_part part, tuple held) except -1:
-        """Keep a part, and what it refers to."""
+        """Add a part, and keep alive what it refers to."""
         cdef int64_t fault, width = self.means.shape[0]
         cdef pv_part *parts
         if part.n_cells:
@@ -290,7 +291,7 @@ cdef class DenseRows:
         return 0
 
     def numbers(self, int64_t feature, const double[:] values, const int32_t[::1] cells=None):
-        """Add a feature that is the cell's value."""
+        """Add a feature whose value is the cell's value."""
         cdef pv_part part
         memset(&part, 0, sizeof(part))
         part.kind, part.feature, part.n_cells = PV_PART_NUMBERS, feature, values.shape[0]
@@ -302,7 +303,7 @@ cdef class DenseRows:
         self.take(part, (values, cells))
 
     def entries(self, const int32_t[:, ::1] places, const double[:, ::1] weights=None, const int32_t[::1] cells=None):
-        """Add features ``places``, shape (cells, entries): below 0 none, else with the value ``weights``, or 1."""
+        """Add features ``places``, shape (cells, entries), with values ``weights``, or 1; a negative place: none."""
         cdef pv_part part
         memset(&part, 0, sizeof(part))
         part.kind, part.n_cells, part.width = PV_PART_ENTRIES, places.shape[0], places.shape[1]
@@ -317,7 +318,7 @@ cdef class DenseRows:
 
     def functions(self, int64_t feature, Hats hats, const int32_t[::1] left, const double[::1] share,
                   const int32_t[::1] cells=None):
-        """Add the functions of the numbers that :meth:`Hats.between` has found; of what is no number nothing."""
+        """Add the functions of the numbers that :meth:`Hats.between` has found; other cells add nothing."""
         cdef pv_part part
         memset(&part, 0, sizeof(part))
         if share.shape[0] != left.shape[0]:
@@ -332,7 +333,7 @@ cdef class DenseRows:
 
     def flag(self, int64_t feature, const unsigned char[::1] states, unsigned char mask,
              const int32_t[::1] cells=None):
-        """Add a feature that is 1 where the cell's state has a bit of the mask."""
+        """Add a feature that is 1 if the cell's state has a bit of the mask."""
         cdef pv_part part
         memset(&part, 0, sizeof(part))
         part.kind, part.feature, part.n_cells, part.mask = PV_PART_FLAG, feature, states.shape[0], mask
@@ -349,7 +350,7 @@ cdef class DenseRows:
         return &cells[0]
 
     def write(self, int64_t first, double[:, ::1] rows):
-        """Write rows from ``first`` (from 0) on into an array of shape (some, width); several threads may at once."""
+        """Write rows from ``first`` (from 0) on into an array of shape (some, width); several threads may do so."""
         cdef int64_t some = rows.shape[0], width = self.means.shape[0]
         if first < 0 or first + some > self.n or rows.shape[1] != width:
             raise InvalidParameter(f"rows {first} to {first + some} of {rows.shape[1]} features are not among them")
@@ -359,7 +360,7 @@ cdef class DenseRows:
 
 
 def in_cycle(const double[::1] seconds, double period, double start, const double[:, ::1] turn):
-    """Return cosine and sine of where times are in a cycle, each of shape (n,): see ``pv_cycles``.
+    """Return cosine and sine of each time's position in a cycle, each of shape (n,): see ``pv_cycles``.
 
     Parameters
     ----------
@@ -367,7 +368,7 @@ def in_cycle(const double[::1] seconds, double period, double start, const doubl
     period, start : float
         Whole seconds.
     turn : ndarray of float64, shape (256, 2)
-        Cosine and sine of each part of a turn.
+        Cosine and sine at each part of a turn.
     """
     cdef int64_t n = seconds.shape[0]
     cdef double[::1] cosine = empty(n), sine = empty(n)

@@ -1,4 +1,4 @@
-"""Random vectors with a common factor that draw ahead, as the samplers of single values do."""
+"""Random vectors with a common factor that draw ahead, as samplers of single values do."""
 
 from numpy import empty
 
@@ -34,18 +34,18 @@ from ._sampler cimport FIRST, LONG, KeyedSampler, behind, checked, doubles
 cnp.import_array()
 
 cdef enum:
-    BUFFER = 1 << 16  # bytes of words that are drawn ahead: they stay in the cache
+    BUFFER = 1 << 16  # bytes of words drawn ahead: they stay in the cache
 
 cdef uint64_t LAST_ROW = <uint64_t>-1
 
 
 cdef class VectorSampler(KeyedSampler):
-    """Independent vectors ``round_h(x + scale F Z)``, F the random factor of a mixture of Gaussians.
+    """Independent vectors ``round_h(x + scale F Z)``, where F is the random factor of a mixture of Gaussians.
 
-    Vector number n has the words of address row n. Words of short vectors are drawn ahead.
+    Vector n has the words of address row n. Words of short vectors are drawn ahead.
 
-    A subclass has ``_shape(size)``, a checked shape, and ``_decide(kind, words, extra, coordinate, x, scale, step,
-    factor, enclosures)``, the last resort: see :func:`privol.noise.decide_mixture_point`.
+    A subclass has ``_shape(size)``, which checks a shape, and ``_decide(kind, words, extra, coordinate, x, scale, step,
+    factor, enclosures)``, for undecided coordinates: see :func:`privol.noise.decide_mixture_point`.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ cdef class VectorSampler(KeyedSampler):
         if dim < 1:
             raise InvalidParameter(f"dim must be an integer of at least 1, found {dim}")
         check_address(stream, 0, used)
-        self.free()  # of a start that failed
+        self.free()  # from a start that failed
         self.code = code
         self.kind = kind
         self.scale = scale
@@ -158,7 +158,7 @@ cdef class VectorSampler(KeyedSampler):
         return out
 
     def sample(self, size):
-        """Return so many vectors ``round_h(scale V)``: an array of shape (*size, dim).
+        """Return vectors ``round_h(scale V)`` in an array of shape (*size, dim).
 
         Parameters
         ----------
@@ -181,9 +181,9 @@ cdef class VectorSampler(KeyedSampler):
         return out
 
     cdef int draw(self, cnp.ndarray out, bint added) except -1:
-        """Vectors from what is drawn ahead; where more are wanted than that may hold, from rows of the call's own.
+        """Write vectors from what is drawn ahead; if more are wanted than it may hold, from rows for this call alone.
 
-        They take the place of what is in `out`, or are added to it.
+        They replace the contents of `out`, or are added to it.
         """
         cdef int64_t d = self.dim
         cdef int64_t n = cnp.PyArray_SIZE(out) // max(d, 1)
@@ -224,14 +224,14 @@ cdef class VectorSampler(KeyedSampler):
         return 0
 
     cdef uint64_t pass_over(self, int64_t rows) noexcept:
-        """The first of so many rows, which nobody else will use; nothing is drawn ahead."""
+        """The first of n rows, which nobody else will use; nothing is drawn ahead."""
         cdef uint64_t first = self.row
         self.row += <uint64_t>rows
         self.ended = self.row < first
         return first
 
     cdef int fill(self, int64_t wanted) except -1:
-        """Draw the words of vectors ahead, at least so many. Where that fails, their rows count as used."""
+        """Draw at least n vectors' words ahead. After a failure their rows count as used."""
         cdef int64_t m = min(self.room, max(wanted, self.ahead))
         cdef uint64_t first
         cdef int64_t i
@@ -242,12 +242,12 @@ cdef class VectorSampler(KeyedSampler):
         self.at = self.filled = 0
         for i in range(m):
             pv_address_row(self.addresses + i * self.size, self.stream, first + i, self.used)
-        self.source.fill(self.addresses, m * self.size, self.words)  # which wipes them where it fails
+        self.source.fill(self.addresses, m * self.size, self.words)  # this wipes them if it fails
         self.filled = m
         return 0
 
     cdef int round(self, const double *x, int64_t n, double *out, int64_t number, list open_) except -1:
-        """Round with the words of the next n vectors, and wipe them. Vectors with open coordinates join the list."""
+        """Round with the words of the next n vectors, and wipe them. Vectors with undecided coordinates are listed."""
         cdef int64_t d = self.dim
         cdef uint64_t row = self.row - <uint64_t>(self.filled - self.at)
         cdef unsigned char *words = self.words + self.at * self.size
@@ -256,7 +256,7 @@ cdef class VectorSampler(KeyedSampler):
         cdef pv_value factor
         cdef int64_t i = 0
         lattice.pass_ = first_pass()
-        self.at += n  # used, whatever happens next
+        self.at += n  # counts as used, whatever happens next
         try:
             while i < n:
                 self.undecided.c.resolved = 0
@@ -280,7 +280,7 @@ cdef class VectorSampler(KeyedSampler):
         return 0
 
     cdef int settle(self, Undecided open_, uint64_t row, list words, tuple factor, double *out) except -1:
-        """Round the open coordinates of one vector."""
+        """Round the undecided coordinates of one vector."""
         cdef double step = self.lattice.step
         cdef int64_t k
         cdef double value = factor[0]
@@ -299,7 +299,7 @@ cdef class VectorSampler(KeyedSampler):
 cdef pv_status mixtures_round(pv_mixture code, const pv_lattice *lattice, const double *x, int64_t d, int64_t *i,
                               int64_t n, const unsigned char *words, int64_t size, double *out, pv_undecided *und,
                               pv_value *factor) noexcept nogil:
-    """Round vectors number i[0] to n - 1; stops at the first with open coordinates, which i[0] is then."""
+    """Round vectors i[0] to n - 1; stops with i[0] at the first that has undecided coordinates."""
     cdef pv_status status = PV_OK
     while i[0] < n:
         status = pv_mixture_round(code, lattice, behind(x, i[0] * d), d, 0.0, words + i[0] * size, out + i[0] * d, und,

@@ -25,7 +25,7 @@ cdef extern from "betting/pv_magnitude.h" nogil:
 cdef extern from "noise/pv_first_pass.h" nogil:
     int pv_first_pass_levels() noexcept
 
-cdef int64_t _BLOCK = 65536  # triples between two looks at signals
+cdef int64_t _BLOCK = 65536  # triples between two checks for signals
 
 cdef dict _ALLOWED = {
     "x": "finite numbers",
@@ -90,7 +90,7 @@ cdef object evaluate(int what, object x, object y, object a, int level):
     except ValueError:
         shapes = ", ".join(str(array.shape) for array in given)
         raise InvalidParameter(f"x, y and a must broadcast against each other, found shapes {shapes}") from None
-    owners = []  # of the memory that data points to
+    owners = []  # owners of the memory that data points to
     for i, name in enumerate(_ALLOWED):
         array = np.ascontiguousarray(given[i], dtype=np.float64).reshape(given[i].shape)
         values = array.reshape(-1)
@@ -120,10 +120,10 @@ cdef object evaluate(int what, object x, object y, object a, int level):
 
 
 def magnitude(x, y, a):
-    """The derivative in x of the potential: a coin bettor's next signed bet, by unit of initial wealth.
+    """The derivative in x of the potential: a coin bettor's next signed bet, per unit of initial wealth.
 
-    ``m = (1/2a) * integral of beta exp(beta x - beta^2 y) over |beta| <= a``, with relative error below 1e-13
-    where it is a normal number, and with the same bits on every processor.
+    ``m = (1/2a) * integral of beta exp(beta x - beta^2 y) over |beta| <= a``. The relative error is below 1e-13 if m is
+    a normal number, and the bits are the same on every processor.
 
     Parameters
     ----------
@@ -137,8 +137,8 @@ def magnitude(x, y, a):
     Returns
     -------
     float or ndarray of float64
-        Odd and increasing in x; infinite, with the sign of x, where it is above the largest double:
-        :func:`log_magnitude` has it there. A float for three numbers.
+        Odd and increasing in x; infinite, with the sign of x, above the largest double, where :func:`log_magnitude`
+        still has it. A float for three numbers.
 
     Raises
     ------
@@ -159,11 +159,12 @@ def log_magnitude(x, y, a):
 def log_potential(x, y, a):
     """Logarithm of the potential ``(1/2a) * integral of exp(beta x - beta^2 y) over |beta| <= a``.
 
-    The wealth of a bettor who starts with 1; error, parameters, shapes and errors as for :func:`log_magnitude`.
+    It is the logarithm of the wealth of a bettor who starts with 1. Error, parameters and shapes as for
+    :func:`log_magnitude`.
     """
     return evaluate(PV_COIN_LOG_POTENTIAL, x, y, a, -1)
 
 
 def at_every_level(x, y, a):
-    """Rows (magnitude, log_magnitude, log_potential) by each level of instructions of this processor, slowest first."""
+    """Rows (magnitude, log_magnitude, log_potential), one for each instruction-set level here, slowest first."""
     return [[evaluate(what, x, y, a, level) for what in range(3)] for level in range(pv_first_pass_levels())]
