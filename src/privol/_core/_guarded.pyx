@@ -29,7 +29,7 @@ cdef class GuardedRun:
         raise StateError("a live run holds secret state and cannot be copied")
 
     cdef int enter(self, bint draws) except -1:
-        """Refuse calls in which the lock would deadlock: re-entry by Python code run meanwhile, a fork by its holder."""
+        """Refuse calls in which the lock would deadlock: re-entry by code run meanwhile, a fork by its holder."""
         cdef unsigned long forks = fork_count()[0]
         if draws and self.source is not None:
             self.source.check_fork()

@@ -501,7 +501,7 @@ cdef class LearnerRun(GuardedRun):
         return self.state.next_release
 
     def score_one(self, x, double x_bound):
-        """Score of a row by the last released point; None for several scores, or if it is no array of finite doubles."""
+        """Score of a row by the last released point; None for several scores, or for no array of finite doubles."""
         cdef int64_t d = self.plan.d - self.plan.intercept
         if self.plan.outputs.n != 1 or not is_plain(x, d):
             return None

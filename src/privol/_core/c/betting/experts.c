@@ -33,10 +33,10 @@ double pv_experts_magnitude(const pv_experts *experts, const pv_experts_plan *pl
         z[k] = (h * experts->loss[k] - plan->log_prior[k]) / b[k]; /* the lambda at which the weight of k alone is 1 */
         least = z[k] < least ? z[k] : least;
     }
-    /* Lambda is counted from the least of these: no exponent is above 0, and where losses are so large that nothing is
-     * left of their differences, the one with the least has all the weight. */
+    /* Lambda is counted from the least of these: no exponent is above 0, and if losses are so large that their
+     * differences are lost, the expert with the least loss has all the weight. */
     for (int64_t k = 0; k < n; ++k) z[k] = b[k] * (least - z[k]);
-    /* log(sum p) is convex and increases in lambda, and it is at least 0 here: Newton's steps come down to its root. */
+    /* log(sum p) is convex and increasing in lambda, and at least 0 here: Newton's steps descend to its root. */
     double sum = 1.0, lambda = 0.0;
     for (int step = 0; step < MOST_STEPS; ++step) {
         double slope = 0.0;
@@ -48,7 +48,7 @@ double pv_experts_magnitude(const pv_experts *experts, const pv_experts_plan *pl
         }
         if (!(sum > 1.0 + NEAR)) break;
         const double next = lambda - pv_log(sum) * sum / slope;
-        if (!(next < lambda)) break; /* nothing is left of the step but its rounding */
+        if (!(next < lambda)) break; /* only rounding is left of the step */
         lambda = next;
     }
     double mean = 0.0;

@@ -23,8 +23,8 @@
 #define LN2_HIGH 6.93147180369123816490e-01 /* times integers below 2^20 exact */
 #define LN2_LOW 1.90821492927058770002e-10
 #define ROOTS_INSIDE 13.0 /* twice 6.5: the mode is 6.5 / sqrt(q) away from s = 1 */
-#define DEPTH 40.0        /* the integrand is left where it has fallen by e^-40 */
-#define DEEPER 44.0       /* ... and by e^-44 for what is cut off, which starts at e^-42.25 at the least */
+#define DEPTH 40.0        /* where the integrand has fallen by e^-40, integration ends */
+#define DEEPER 44.0       /* ... or by e^-44 for the part cut off, which starts at e^-42.25 or below */
 #define SMALL_Q 9.0
 
 typedef struct coin_work {
@@ -53,7 +53,7 @@ static PV_INLINE double exp_of(double x) {
     return power + power * expm1_near(r);
 }
 
-/* e^x - 1 for -700 <= x <= 0, to a few units in the last place also where it is small: then k = 0. */
+/* e^x - 1 for -700 <= x <= 0, to a few units in the last place even if it is small: then k = 0. */
 static PV_INLINE double expm1_of(double x) {
     const double shifted = x * 1.4426950408889634074 + PV_ROUND_MAGIC, k = shifted - PV_ROUND_MAGIC;
     const double r = (x - k * LN2_HIGH) - k * LN2_LOW, power = power_of(shifted);
@@ -136,7 +136,7 @@ static inline void choose(coin_work *work, int potential, double x, double y, do
     work->both = work->p < 0.5 * DEPTH;
 }
 
-/* Numbers outside of ordinary ranges, from their digits and exponents. Returns whether the work is complete. */
+/* Numbers outside the ordinary ranges, from their digits and exponents. Returns whether the work is complete. */
 static void prepare_extreme(coin_work *work, pv_coin what, double x, double y, double a) {
     const int potential = what == PV_COIN_LOG_POTENTIAL;
     int ea, ex, ey;
@@ -147,14 +147,14 @@ static void prepare_extreme(coin_work *work, pv_coin what, double x, double y, d
     work->lo = 0.0;
     if (x != 0.0 && ep > 400 && (y == 0.0 || ep > eq - 10) &&
         ma * mx >= 2.0 * ma * ma * (y == 0.0 ? 0.0 : ldexp(my, eq - ep))) {
-        /* the largest term is at s = 1, and nothing but E > 2^389 counts */
+        /* the largest term is at s = 1, and only E > 2^389 matters */
         work->hi = ldexp(ma * mx - ma * ma * (y == 0.0 ? 0.0 : ldexp(my, eq - ep)), ep);
         work->full = 1.0;
         work->scale = 1.0;
         work->shift = 0;
         return;
     }
-    if (y != 0.0 && eq > 400) { /* the mode is far inside */
+    if (y != 0.0 && eq > 400) { /* the mode is far inside the interval */
         if (ey & 1) {
             my *= 2.0;
             --ey;

@@ -1,5 +1,6 @@
-/* The integral of one instruction-set level. Defined by the includer: NAME(x), the names of its functions; LEVEL, their
- * attributes. Eight nodes at a time, in sums of their own that are added in one order: the same bits at every level. */
+/* The integral at one instruction-set level. The includer defines NAME(x), the names of its functions, and LEVEL,
+ * their attributes. Eight nodes at a time are summed separately, and these sums are added in one order: the same
+ * bits at every level. */
 
 /* sum_k w_k f(U v_k) for f(u) = s (1 - e^{-2ps}) e^{-u(r + qu)}, or (1 + e^{-2ps}) e^{-u(r + qu)}, s = 1 - side u. */
 LEVEL static PV_INLINE double NAME(rule)(const double *node, const double *weight, int nodes, const coin_work *work,

@@ -14,14 +14,14 @@
 
 typedef enum pv_coin { PV_COIN_MAGNITUDE, PV_COIN_LOG_MAGNITUDE, PV_COIN_LOG_POTENTIAL, PV_COINS } pv_coin;
 
-/* m, with the sign of x; +-HUGE_VAL where it is too large for a double. */
+/* m, with the sign of x; +-HUGE_VAL if it is too large for a double. */
 double pv_magnitude(double x, double y, double a);
 /* log |m|; -HUGE_VAL for x = 0. */
 double pv_log_magnitude(double x, double y, double a);
 double pv_log_potential(double x, double y, double a);
 
-/* out[i] = what(x[i sx], y[i sy], a[i sa]), i < n, at one level of those of pv_first_pass_levels; a stride of 0 repeats
- * one number. */
+/* out[i] = what(x[i sx], y[i sy], a[i sa]), i < n, at one of the levels of pv_first_pass_levels; a stride of 0
+ * repeats one number. */
 typedef void (*pv_coin_function)(pv_coin what, const double *x, int64_t sx, const double *y, int64_t sy,
                                  const double *a, int64_t sa, double *out, int64_t n);
 pv_coin_function pv_coin_level(int level);

@@ -2,9 +2,9 @@
 
 #include "cells/pv_far.h"
 
-/* So many cells of the result are in the nearest cache while its columns come. */
+/* This many cells of the result stay in the nearest cache while its columns are copied. */
 #define NEAR 2048
-#define FEWEST 8 /* a line of the cache */
+#define FEWEST 8 /* a cache line */
 
 static void write_rows(int64_t first, int64_t stop, int64_t width, const double *const *columns, int64_t stride,
                        double *rows) {

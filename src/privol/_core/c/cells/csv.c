@@ -46,7 +46,8 @@ int pv_csv_rows(const pv_csv *csv, const unsigned char *text, int64_t size) {
         for (int64_t j = 0; j <= last; ++j) {
             const int32_t k = csv->at[j];
             const unsigned char *start = p, *stop = NULL;
-            if (j < last && end - p >= 2 && p[1] == sep) { /* a digit: indicators are most of many tables */
+            /* a single digit: many tables consist mostly of indicators */
+            if (j < last && end - p >= 2 && p[1] == sep) {
                 if (k >= 0 && pv_is_digit(*p) && !written->begins[*p]) {
                     csv->numbers[k * csv->rows + row] = *p - '0';
                     p += 2;

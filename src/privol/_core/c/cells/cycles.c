@@ -1,12 +1,13 @@
 #include "cells/pv_cycles.h"
 
 #define LARGEST 0x1p52
-/* Both values are off by less than 2^-50 in all (docs/proofs/encoding.md); shorter by this they cannot leave the circle. */
+/* The error of each value is below 2^-50 in total (docs/proofs/encoding.md); shortened by this they stay within the
+ * circle. */
 #define SHRUNK (1.0 - 0x1p-48)
 #define TWO_PI 6.283185307179586
 #define TOGETHER 64
 
-/* The whole number next to x, which is below 2^51 in magnitude. */
+/* The nearest whole number to x, for |x| < 2^51. */
 static inline double nearest(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
 void pv_cycles(int64_t n, const double *seconds, double period, double start, const double *turn, double *cosine,
@@ -20,7 +21,7 @@ void pv_cycles(int64_t n, const double *seconds, double period, double start, co
             const double given = seconds[first + i];
             const int there = given >= -LARGEST && given <= LARGEST;
             const double t = there ? given - start : 0.0;
-            /* exact, also with the whole number beside the nearest one */
+            /* exact, even for the whole number beside the nearest one */
             const double here = t - nearest(t * cycles) * period, k = nearest(here * parts);
             rest[i] = (here - k * part) * angle;
             at[i] = (int32_t)k;

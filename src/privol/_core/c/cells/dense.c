@@ -5,7 +5,7 @@
 
 #include "cells/pv_far.h"
 
-/* So many features are in the nearest cache while the parts of their rows come. */
+/* This many features stay in the nearest cache while the parts of their rows are added. */
 #define NEAR 2048
 
 static inline int64_t cell_of(const pv_part *part, int64_t i) { return part->cells == NULL ? i : part->cells[i]; }
@@ -54,7 +54,7 @@ static void write_part(const pv_part *part, int64_t first, int64_t stop, int64_t
         }
         break;
     case PV_PART_FUNCTIONS:
-        if (part->width == 5) /* those of as many knots as are learnt: without a loop */
+        if (part->width == 5) /* the usual number of learnt knots: without a loop */
             functions(part, first, stop, 5, width, means, row);
         else
             functions(part, first, stop, part->width, width, means, row);
@@ -66,7 +66,7 @@ static void write_part(const pv_part *part, int64_t first, int64_t stop, int64_t
     }
 }
 
-/* Writes rows of parts where they are near. */
+/* Writes rows part by part while they are in the cache. */
 static void write_near(int64_t first, int64_t stop, int64_t n_parts, const pv_part *parts, int64_t width,
                        const double *means, double *rows) {
     for (int64_t k = 0; k < width; ++k) rows[k] = 0.0 - means[k];

@@ -13,7 +13,7 @@ void pv_svm_bounds(const unsigned char *text, int64_t size, int64_t *rows, int64
 static int is_blank(unsigned char c) { return c == ' ' || c == '\t'; }
 static int is_end(unsigned char c) { return is_blank(c) || c == '\n' || c == '\r'; }
 
-/* The number that begins here and ends at a blank or a line end; where it ends, NULL if it is none. */
+/* The number that begins here and ends at a blank or a line end; returns its end, NULL if there is no number. */
 static const unsigned char *number(const unsigned char *p, const unsigned char *end, double *x) {
     const unsigned char *stop = pv_plain(p, end, '.', '.', x);
     if (stop != NULL && (stop == end || is_end(*stop))) return stop;

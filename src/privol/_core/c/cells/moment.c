@@ -3,9 +3,9 @@
 #include "cells/pv_number.h"
 
 #define DAY 86400
-#define EXACT 15 /* digits of a fraction; further ones are passed over */
+#define EXACT 15 /* digits of a fraction; further ones are ignored */
 
-/* So many digits, as a number; -1 if they are not there. */
+/* A fixed number of digits, as a number; -1 if they are not there. */
 static int64_t part(const unsigned char **p, const unsigned char *end, int n) {
     int64_t found = 0;
     if (end - *p < n) return -1;
@@ -23,7 +23,7 @@ static int sign(const unsigned char **p, const unsigned char *end, char c) {
     return 1;
 }
 
-/* Days since 1970 of a calendar whose years begin in March, so that a leap day is the last one; 0 if there is none. */
+/* Days since 1970, by a calendar whose years begin in March, so that a leap day is the last day; 0: no such date. */
 static int days_of(int64_t year, int64_t month, int64_t day, int64_t *days) {
     static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     const int leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
@@ -58,7 +58,7 @@ int pv_moment(const unsigned char *p, const unsigned char *end, double *seconds)
         }
         if (p < end) {
             const int blank = sign(&p, end, ' ');
-            if (p == end) return !blank; /* a blank at the end was none of the text's */
+            if (p == end) return !blank; /* a blank at the end is not part of the text */
             if (sign(&p, end, '+') || (zone = sign(&p, end, '-') ? -1 : 0) != 0) {
                 const int64_t ahead = part(&p, end, 2), behind = zone;
                 int64_t minutes = 0;
@@ -75,7 +75,7 @@ int pv_moment(const unsigned char *p, const unsigned char *end, double *seconds)
             if (p != end) return 0;
         }
     }
-    /* whole numbers below 2^53; of the fraction numerator and denominator are exact too */
+    /* whole numbers below 2^53; numerator and denominator of the fraction are exact too */
     *seconds = (double)(days * DAY + hour * 3600 + minute * 60 + second - zone) + (double)fraction / (double)ten;
     return 1;
 }

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Which feature each hash has. */
+/* The feature of each hash. */
 typedef struct pv_buckets {
     uint32_t buckets;   /* at least 1: that of a hash is the rest of its division by them */
     const int32_t *own; /* the place of each bucket; PV_SHARED where it has none of its own. NULL: all share */
@@ -15,7 +15,7 @@ typedef struct pv_buckets {
 
 #define PV_SHARED INT32_MIN
 
-/* The places of n cells: ``cells`` says what each is (pv_cell). */
+/* The places of n cells: ``cells`` has the kind of each (pv_cell). */
 void pv_places(const pv_buckets *code, int64_t n, const unsigned char *cells, const uint32_t *hashes, int32_t *places);
 
 #endif

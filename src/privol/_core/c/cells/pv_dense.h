@@ -1,4 +1,4 @@
-/* Dense rows of features around their means, from what the cells of each column say. */
+/* Dense rows of centred features, from the cells of each column. */
 #ifndef PV_DENSE_H
 #define PV_DENSE_H
 
@@ -13,7 +13,7 @@ typedef enum pv_part_kind {
     PV_PART_FLAG       /* one feature: 1 where states[c] has a bit of ``mask`` */
 } pv_part_kind;
 
-/* What a column brings into rows. Row i has cell c = cells[i], or i where ``cells`` is NULL. */
+/* The contribution of a column to rows. Row i has cell c = cells[i], or i if ``cells`` is NULL. */
 typedef struct pv_part {
     pv_part_kind kind;
     unsigned char mask;
@@ -26,16 +26,16 @@ typedef struct pv_part {
     const unsigned char *states;
 } pv_part;
 
-/* Where a part leads out of its cells, its intervals or rows of ``width`` features: of n rows the first such one, or of
- * its cells the first such one and n more; -1: nowhere. */
+/* Whether a part leads outside its cells, its intervals or rows of ``width`` features: returns the first of the n
+ * rows that does, or n plus the first of its cells that does; -1: none. */
 int64_t pv_part_fault(const pv_part *part, int64_t n, int64_t width);
 
-/* Writes rows ``first`` to ``stop`` (not included), the first of them at ``rows``, ``width`` features each: what the
- * parts say, 0 where none says anything, and less the mean of the feature. */
+/* Writes rows from ``first`` up to, not including, ``stop``, the first of them at ``rows``, with ``width`` features
+ * each: the sum of the parts' contributions, less the mean of each feature. */
 void pv_dense(int64_t first, int64_t stop, int64_t n_parts, const pv_part *parts, int64_t width, const double *means,
               double *rows);
 
-/* The same of row 0 alone, which is read next. */
+/* The same for row 0 alone, which is read next. */
 void pv_dense_row(int64_t n_parts, const pv_part *parts, int64_t width, const double *means, double *row);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct pv_knots {
     const double *widths;
 } pv_knots;
 
-/* What a cell of a column of numbers is, besides a number between the outer knots: 0. */
+/* What a cell of a column of numbers is, if not a number between the outer knots (0). */
 typedef enum pv_state {
     PV_STATE_MISSING = 1,
     PV_STATE_UNKNOWN = 2, /* neither missing nor a number */
@@ -21,10 +21,10 @@ typedef enum pv_state {
     PV_STATE_SPARED = 8
 } pv_state;
 
-/* Where each of n numbers lies: ``left``, its interval, and ``share``, how much of that is below it, so that share and
- * 1 - share add up to 1 and their squares to no more. A NaN is missing. Where ``cells`` is not NULL it says what each
- * cell is (pv_cell): missing, or ``right``, which are numbers here, or something else. Where ``states`` says missing or
- * unknown ``left`` is -1. */
+/* The position of each of n numbers: ``left``, its interval, and ``share``, the share of the interval below it, such
+ * that share and 1 - share add up to 1, and their squares to at most 1. A NaN is missing. If ``cells`` is not NULL,
+ * it has the kind of each cell (pv_cell): missing, ``right``, which counts as a number here, or anything else. If
+ * ``states`` is missing or unknown, ``left`` is -1. */
 void pv_between(const pv_knots *knots, int64_t n, const double *values, const unsigned char *cells, unsigned char right,
                 int32_t *left, double *share, unsigned char *states);
 

@@ -1,4 +1,4 @@
-/* Plain rows of text, CSV and index:value pairs: what is unusual in any way is left to more patient readers. */
+/* Plain rows of text, CSV and index:value pairs; anything unusual is left to slower readers. */
 #ifndef PV_LINES_H
 #define PV_LINES_H
 
@@ -8,7 +8,7 @@
 
 #define PV_PASSED_OVER (-1)
 
-/* Where the cells of CSV go. */
+/* The destinations of the cells of CSV. */
 typedef struct pv_csv {
     const pv_written *written;
     unsigned char sep; /* no character of a number, no blank that has to be kept, no line end, no quote */
@@ -21,14 +21,15 @@ typedef struct pv_csv {
     int32_t *sizes;
 } pv_csv;
 
-/* How many lines of a text have anything in them, or anything but blanks. Lines end in LF or CR LF. */
+/* How many lines of a text contain anything but blanks. Lines end in LF or CR LF. */
 int64_t pv_filled_lines(const unsigned char *text, int64_t size, int blanks);
 
-/* Reads exactly that many rows of a text without quotes, below 2^31 bytes. 0 where anything in it is unusual: the
- * number of cells, a number that no pv_number is, a CR alone. */
+/* Reads exactly that many rows of a text without quotes, below 2^31 bytes. Returns 0 if anything is unusual: the
+ * number of cells, a number that pv_number does not read, a lone CR. */
 int pv_csv_rows(const pv_csv *csv, const unsigned char *text, int64_t size);
 
-/* The texts that begin at ``starts`` one behind the other, and where each ends: n + 1 numbers, from 0. */
+/* Copies the texts that begin at ``starts`` one after the other, and writes where each ends: n + 1 numbers, from 0.
+ * */
 void pv_gather(const unsigned char *text, int64_t n, const int32_t *starts, const int32_t *sizes, int32_t *ends,
                unsigned char *data);
 
@@ -46,7 +47,8 @@ typedef struct pv_svm {
 /* The most rows and entries that a text can have. */
 void pv_svm_bounds(const unsigned char *text, int64_t size, int64_t *rows, int64_t *entries);
 
-/* Reads a text. 0 where anything in it is unusual: a comment, a qid, an index that does not ascend or is out of range. */
+/* Reads a text. Returns 0 if anything is unusual: a comment, a qid, an index that does not ascend or is out of
+ * range. */
 int pv_svm_rows(pv_svm *svm, const unsigned char *text, int64_t size);
 
 #endif

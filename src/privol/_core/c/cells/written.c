@@ -63,13 +63,13 @@ void pv_count(int64_t n, const double *values, const int64_t *weights, int64_t m
         const double x = values[i];
         const double *first = low;
         if (x != x || weights[i] == 0) continue;
-        for (int64_t size = m; size > 1;) { /* the last cell that begins at x or below; the first if there is none */
+        for (int64_t size = m; size > 1;) { /* the last cell that begins at or below x; the first if there is none */
             const int64_t half = size / 2;
             first += first[half] <= x ? half : 0;
             size -= half;
         }
         int64_t at = first - low;
-        /* a point is its own cell, and the cell above it begins there too: the point is the first of the two */
+        /* a point is its own cell, and the cell above begins at it too: the point comes first */
         if (at > 0 && low[at] == x && high[at - 1] == x && low[at - 1] == x) --at;
         counts[at] += (double)weights[i];
     }

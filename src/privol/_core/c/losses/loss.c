@@ -7,9 +7,9 @@
 
 static inline double clamp(double x, double lo, double hi) { return x < lo ? lo : (x > hi ? hi : x); }
 
-static const double TINY = 0x1p-1000; /* more than all that underflow may lose in one row */
+static const double TINY = 0x1p-1000; /* more than all underflows in one row may lose */
 
-/* What a slope is off by: its own rounding, and what it changes by within the prediction's error. */
+/* The error of a slope: its own rounding, and its change within the prediction's error. */
 static inline double off_by(double own, double far) { return own + TINY + far * (1.0 + 0x1p-40); }
 
 /* ---- logistic: ln(1 + exp(-y p)) ------------------------------------------------------------- */
@@ -29,7 +29,7 @@ static void logistic_expand(const pv_loss *loss, double p, double y, double *slo
     (void)loss;
     const double x = -y * p, off = x - seen->at;
     double e;
-    if (fabs(off) <= PV_NEAR) { /* exp(-|x|), or its inverse where the sign has changed: then it is near 1 */
+    if (fabs(off) <= PV_NEAR) { /* exp(-|x|), or its inverse if the sign has changed: then it is near 1 */
         e = seen->exponential * pv_exp_near(seen->at >= 0.0 ? -off : off);
     } else {
         e = pv_exp(-fabs(x));
@@ -40,7 +40,7 @@ static void logistic_expand(const pv_loss *loss, double p, double y, double *slo
     *curve = h * (1.0 - h);
 }
 
-/* |phi'''| <= phi'', so phi'' grows by at most e^error on the way; slopes are between 0 and -y */
+/* |phi'''| <= phi'', so phi'' grows by at most e^error within the error; slopes are between 0 and -y */
 static double logistic_off(const pv_loss *loss, double p, double y, double slope, double curve, double error) {
     (void)loss, (void)p, (void)y;
     const double far = error <= 0.5 ? 1.3 * error * (curve * (1.0 + 0x1p-40) + TINY) : fmin(1.0, 0.25 * error);
@@ -66,11 +66,11 @@ static inline double logistic_near(double k, double target, double c) {
     return -1.0;
 }
 
-/* In margins M = y m: F(M) = k M - c sigmoid(-M) - y b is increasing, with its root in
- * [y b / k, (y b + c) / k]. Newton is quadratic with constant below 1/2 (|phi'''| <= phi''), so once
- * a step is below 2^-24 the point it leads to is exact to rounding, and so is the slope extrapolated
- * along it (|phi'''| <= 0.097). Far from the root with large c Newton would jump between the two flat ends for ever:
- * a step that leaves the bracket, or does not halve it in two tries, is replaced by bisection. */
+/* In margins M = y m: F(M) = k M - c sigmoid(-M) - y b is increasing, with its root in [y b / k, (y b + c) / k].
+ * Newton's method is quadratic with constant below 1/2 (|phi'''| <= phi''), so after a step below 2^-24 its point is
+ * exact up to rounding, and so is the slope extrapolated along the step (|phi'''| <= 0.097). Far from the root, with
+ * large c, Newton's method could alternate for ever between the two flat ends: a step that leaves the bracket, or
+ * two steps that do not halve it, are replaced by bisection. */
 static double logistic_implicit(const pv_loss *loss, double k, double b, double c, double y) {
     (void)loss;
     if (c == 0.0) return 0.0;
@@ -207,10 +207,10 @@ static double huber_off(const pv_loss *loss, double p, double y, double slope, d
 
 /* ---- any other loss -------------------------------------------------------------------------------- */
 
-/* F(m) = k m + c slope(m) - b is increasing; its root lies in (b -+ c lipschitz) / k. Regula falsi with the
- * Illinois halving, and bisection whenever three steps have not halved the bracket, down to neighbouring
- * doubles: at a kink of the loss the bracket closes around it. The slope follows from the equation, which
- * stays right at a kink, where slope() itself jumps. */
+/* F(m) = k m + c slope(m) - b is increasing; its root lies in (b -+ c lipschitz) / k. Regula falsi with the Illinois
+ * halving is used, with bisection whenever three steps have not halved the bracket, down to neighbouring doubles: at
+ * a kink of the loss the bracket closes around it. The slope follows from the equation, which stays correct at a
+ * kink, where slope() itself jumps. */
 double pv_implicit_bracketed(const pv_loss *loss, double k, double b, double c, double y) {
     if (c == 0.0) return 0.0;
     double g = loss->lipschitz;

@@ -21,7 +21,7 @@ static PV_INLINE void pad(int64_t n, double *p, double *y) {
     for (int64_t i = n; i < PV_LOSS_ROWS; ++i) p[i] = y[i] = 1.0;
 }
 
-/* pv_exp for x <= 0 without branches; below -708, exp(-708). */
+/* pv_exp for x <= 0 without branches; exp(-708) for x below -708. */
 static PV_INLINE double exp_below(double x) {
     x = x < -708.0 ? -708.0 : x;
     const double shifted = x * 1.4426950408889634074 + PV_ROUND_MAGIC, k = shifted - PV_ROUND_MAGIC;

@@ -1,5 +1,5 @@
-/* Included by loss_rows.c once per level, LEVEL its attributes and NAME(x) the names: loops over whole blocks of rows,
- * padded with harmless numbers, which compilers vectorise. */
+/* Included by loss_rows.c once per level; LEVEL defines the functions' attributes and NAME(x) their names. Loops run
+ * over whole blocks of rows, padded with harmless numbers, so that compilers vectorise them. */
 
 LEVEL static double NAME(logistic)(const pv_loss *loss, int64_t n, double *restrict p, double *restrict y,
                                    double *restrict slope, double *restrict curve) {
@@ -14,7 +14,7 @@ LEVEL static double NAME(logistic)(const pv_loss *loss, int64_t n, double *restr
         y[i] = m < 0.0 ? -m : 0.0;
     }
     for (int64_t i = n; i < PV_LOSS_ROWS; ++i) p[i] = y[i] = 0.0;
-    /* ln(1 + e^-m) = max(-m, 0) + ln(1 + e): one logarithm of a product, which is at most 2^64 */
+    /* ln(1 + e^-m) = max(-m, 0) + ln(1 + e): one logarithm of a product that is at most 2^64 */
     for (int i = 0; i < PV_LOSS_ROWS; i += LANES)
         for (int l = 0; l < LANES; ++l) {
             sum[l] += y[i + l];

@@ -2,8 +2,8 @@
 
 #include "base/pv_math.h"
 
-/* exp(s_k - the largest) for all k, and their sum but for that of the row's own class: what is then divided has no
- * cancellation in it. */
+/* exp(s_k - the largest) for all k, and their sum without that of the row's own class: the later division involves
+ * no cancellation. */
 static double exponentials(double *s, int64_t n, int64_t own) {
     double top = s[0], others = 0.0;
     for (int64_t k = 1; k < n; ++k) top = s[k] > top ? s[k] : top;

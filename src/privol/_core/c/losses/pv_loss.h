@@ -23,22 +23,23 @@ struct pv_loss {
     /* slope and second derivative at p, where `implicit` costs more than they do; else null. `seen` is kept between
      * calls with the same y and the points of one search, which are then cheaper; it begins with PV_NOTHING_SEEN. */
     void (*expand)(const pv_loss *, double p, double y, double *slope, double *curve, pv_seen *seen);
-    /* How far the slope that `rows` (pv_loss_rows.h) computed at p, within `error` of the exact prediction, may be from the
-     * exact slope at the latter; docs/proofs/solver.md, section 2. Null for losses with a kink, which have no rows. */
+    /* How far the slope that `rows` (pv_loss_rows.h) computed at p, within `error` of the exact prediction, may be
+     * from the exact slope there; docs/proofs/solver.md, section 2. Null for losses with a kink, which have no
+     * `rows`. */
     double (*off)(const pv_loss *, double p, double y, double slope, double curve, double error);
     double width;     /* smoothed hinge: half width of the bend; Huber: threshold */
     double lipschitz; /* custom: |slope| is clamped to it */
     double curvature; /* custom: bound of the second derivative; infinite where there is none */
-    void *user;       /* custom: the owner of the callbacks */
+    void *user;       /* custom: owns the callbacks */
 };
 
-/* Numbers of the built-in losses, Loss.code in Python; the user's own has one outside of the tables. */
+/* Numbers of the built-in losses, Loss.code in Python; the user's own has one outside the tables. */
 enum { PV_CUSTOM = -1, PV_LOGISTIC, PV_HINGE, PV_SMOOTH_HINGE, PV_SQUARED, PV_ABSOLUTE, PV_HUBER, PV_LOSS_COUNT };
 
-/* Fill the table of a built-in loss. */
+/* Sets the table of a built-in loss. */
 void pv_loss_bind(pv_loss *loss, int code, double width);
 
-/* The `off` of a loss of the user's own. */
+/* The `off` of a user's own loss. */
 double pv_custom_off(const pv_loss *loss, double p, double y, double slope, double curve, double error);
 
 /* Implicit step for any nondecreasing slope with |slope| <= loss->lipschitz: bracketed root search. */

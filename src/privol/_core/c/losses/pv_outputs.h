@@ -12,7 +12,7 @@ typedef struct pv_outputs {
     const double *weights; /* what a row's loss is multiplied with, by its class; NULL: 1 */
 } pv_outputs;
 
-/* Weight of a row: by its class's index, or for a single score by the sign of its target. */
+/* Weight of a row: by the index of its class or, for a single score, by the sign of its target. */
 static inline double pv_outputs_weight(const pv_outputs *outputs, double y) {
     if (!outputs->weights) return 1.0;
     return outputs->weights[outputs->n > 1 ? (int64_t)y : (int64_t)(y > 0.0)];
@@ -21,7 +21,7 @@ static inline double pv_outputs_weight(const pv_outputs *outputs, double y) {
 /* Loss of the scores, without the weight; n > 1. */
 double pv_outputs_value(const pv_outputs *outputs, const pv_loss *loss, const double *scores, double y);
 
-/* The scores become the derivatives of the loss, without the weight; n > 1. */
+/* Replaces the scores by the derivatives of the loss, without the weight; n > 1. */
 void pv_outputs_slopes(const pv_outputs *outputs, const pv_loss *loss, double *scores, double y);
 
 #endif

@@ -27,7 +27,7 @@ void pv_address_turn(unsigned char *out, uint64_t row, int64_t d) {
     for (int64_t j = 0; j < blocks; ++j) store(out + PV_ADDRESS_BYTES * j + 8, row);
 }
 
-/* The barrier tells the compiler that the zeros are read, so the stores stay. */
+/* The barrier makes the compiler assume that the zeros are read, so the stores stay. */
 void pv_wipe(void *p, size_t n) {
 #if defined(__GNUC__) || defined(__clang__)
     memset(p, 0, n);

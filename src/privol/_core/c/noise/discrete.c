@@ -2,7 +2,7 @@
 
 #include "noise/pv_bits.h"
 
-/* Words in order; every answer below is 1, 0, or STARVED where they ran out. */
+/* Words in order; every result below is 1, 0, or STARVED if the words ran out. */
 typedef struct reader {
     const unsigned char *at, *end;
 } reader;
@@ -33,8 +33,8 @@ static int below(reader *r, pv_wide n, pv_wide d, uint64_t digits, int count) {
     }
 }
 
-/* A coin of probability exp(-n / d), n <= d: the first toss k = 1, 2, ... of probability n / (d k) that fails has an
- * odd number. Its first digits are given; the product of two coins keeps d k out of the arithmetic. */
+/* A coin of probability exp(-n / d), n <= d: among tosses k = 1, 2, ... of probability n / (d k), the first to fail
+ * has an odd number. Its first digits are given; using the product of two coins avoids computing d k. */
 static int exponential_coin(reader *r, pv_wide n, pv_wide d, uint64_t digits, int count) {
     for (uint64_t k = 1;; ++k) {
         int go_on = below(r, n, d, digits, count);
@@ -74,7 +74,7 @@ pv_status pv_discrete_add(const pv_discrete *law, pv_draw *draw, int64_t *out, i
     int64_t done = draw->done, resolved = draw->block;
     pv_status status = PV_OK;
     while (done < n) {
-        /* a proposal that cannot be finished leaves no trace: it is made again from its first word */
+        /* an unfinished proposal leaves no trace: it is made again from its first word */
         reader r = {at, end};
         uint64_t word, offset = 0;
         status = PV_NEED_BITS;
@@ -105,7 +105,8 @@ pv_status pv_discrete_add(const pv_discrete *law, pv_draw *draw, int64_t *out, i
         at = r.at;
         resolved = -1;
         const uint64_t magnitude = ((uint64_t)block << shift) + offset;
-        /* zero has one sign only; where it is a block of its own, its weight says so already. One test of rare outcome */
+        /* zero has only one sign; if it is a block of its own, its weight includes that already. One test of a rare
+         * outcome */
         if (keep && (magnitude | (negative ^ 1) | lone_zero))
             out[done++] += (int64_t)((magnitude ^ -negative) + negative);
     }

@@ -22,7 +22,7 @@ static inline uint32_t float_bits(float x) {
 #define EXPONENTIALS {8.0f, 0x1.8p-23f, 0x1p-24f, UINT32_C(0x80000000)}, {8.0f, 0x1.8p-23f, 0x1p-24f, 0}
 static const pv_first_pass_bound bounds[PV_LAWS] = {{2.9f, 0x1.8p-22f, 0x1p-30f, UINT32_C(0x80000000)}, EXPONENTIALS};
 
-/* The upper halves of eight words, in the byte order of the machine, at any alignment. */
+/* The upper halves of eight words, in native byte order, at any alignment. */
 static inline void upper_halves_baseline(const unsigned char *words, uint32_t *top) {
     for (int j = 0; j < 8; ++j) {
         uint64_t word;

@@ -1,6 +1,6 @@
-/* The first pass of one instruction-set level. Defined by the includer: NAME(x), the names of its functions; LEVEL, their
- * attributes; MULADD(a, b, c), its a b + c. Loops over arrays of one width each, with a length that is a multiple of any
- * vector's, are what compilers vectorise. */
+/* The first pass at one instruction-set level. The includer defines NAME(x), the names of its functions; LEVEL,
+ * their attributes; MULADD(a, b, c), its a b + c. Compilers vectorise loops over arrays of one element width whose
+ * length is a multiple of every vector length. */
 
 LEVEL static void NAME(gaussian)(const uint32_t *restrict top, float *restrict z, int64_t n) {
     float v[PV_FIRST_PASS_CHUNK], x[PV_FIRST_PASS_CHUNK];
@@ -32,7 +32,8 @@ LEVEL static void NAME(quantile)(pv_law law, const uint32_t *top, float *z, int6
         NAME(exponential)(top, z, n);
 }
 
-/* x = s u in units of h, split into an integer and the rest; as if s u were rounded, then divided: h is a power of two. */
+/* x = s u in units of h, split into an integer and the rest, as if s u were rounded and then divided: h is a power
+ * of two. */
 LEVEL static inline void NAME(split)(const double *restrict u, double factor, double *restrict whole,
                                      float *restrict rest, int64_t n) {
     for (int64_t j = 0; j < n; ++j) {
@@ -48,7 +49,7 @@ LEVEL static inline void NAME(join)(const double *restrict whole, const float *r
         out[j] = (whole[j] + (double)nearest[j]) * h; /* never -0: whole is +0 or not zero */
 }
 
-/* Z of the words with its sign: eight at a time, and the last eight again where n is no multiple of that. */
+/* Z of the words with its sign: eight at a time, and the last eight again if n is not a multiple of eight. */
 LEVEL static void NAME(values)(pv_law law, const void *given, float *z, int64_t n) {
     const uint32_t sign = bounds[law].sign;
     const unsigned char *words = given;
@@ -66,25 +67,25 @@ LEVEL static void NAME(values)(pv_law law, const void *given, float *z, int64_t 
     memcpy(z + last, found + even, even < n ? 4 * (size_t)(n - last) : 0);
 }
 
-/* What n sums, a multiple of eight, round to, and the flags of those that stay open. */
+/* What n sums (n a multiple of eight) round to, and the flags of those that are undecided. */
 LEVEL static inline void NAME(sums)(const float *restrict z, float *restrict rest, int32_t *restrict open, float scale,
                                     float relative, float limit, float most, int64_t n) {
     for (int64_t j = 0; j < n; ++j) {
         const float product = scale * z[j], size = fabsf(product), v = rest[j] + product;
         const float nearest = (v + 0x1.8p23f) - 0x1.8p23f, off = fabsf(v - nearest);
         rest[j] = nearest;
-        open[j] = -(int32_t)(!(off < limit - relative * size) | !(size <= most)); /* NaN is open too */
+        open[j] = -(int32_t)(!(off < limit - relative * size) | !(size <= most)); /* NaN is undecided too */
     }
 }
 
-/* Eight at a time, and the last eight again where n is no multiple of that: so n >= 8. */
+/* Eight at a time, and the last eight again if n is not a multiple of eight: so n >= 8. */
 LEVEL static uint64_t NAME(many)(pv_law law, const double *u, double s, double h, double b, double uncertainty,
                                  const float *z, double *out, int64_t n) {
     const pv_first_pass_bound *bound = &bounds[law];
     const double factor = s * (1.0 / h);
     const float scale = (float)b, most = scale * (bound->most * 0.999f);
-    /* Beside the error of z, roundings of 2^-24: of b, of the product and of the comparison, relative to the product, and
-     * of the sum; of the rest and the sum, relative to one half. Each doubled. */
+    /* Besides the error of z there are roundings of 2^-24: of b, of the product and of the comparison, relative to
+     * the product, and of the sum; of the rest and the sum, relative to one half. Each is doubled. */
     const float relative = (bound->error + (float)uncertainty) * 1.01f + 0x1p-21f;
     const float limit = 0.5f - (scale * (bound->floor * 1.01f) + 0x1p-22f);
     const int64_t even = n & ~(int64_t)7, last = n - 8;

@@ -1,18 +1,18 @@
-/* The first pass of x86-64-v4. Quantiles of the normal law take their polynomials from tables in registers, sums are those
- * of double precision: few coordinates stay open. Groups of eight coordinates, the last one as long as it is. */
+/* The first pass for x86-64-v4. Normal quantiles use polynomials from tables in registers, and sums are in double
+ * precision, so few coordinates stay undecided. Groups have eight coordinates; the last one may be shorter. */
 
 #include "noise/gaussian_segments.inc.h"
 
 #define INLINE PV_V4 static inline
 
-/* 2^32 p, p in the middle of its interval, from which on a normal quantile is looked up: 3.5 and less. */
+/* 2^32 p, with p in the middle of its interval, above which a normal quantile is looked up: 3.5 and less. */
 #define SHALLOWEST UINT32_C(1998270)
 
 #define SEGMENTS(k) \
     _mm512_permutex2var_ps(_mm512_loadu_ps(gauss_segments[k]), segment, _mm512_loadu_ps(gauss_segments[k] + 16))
 
-/* |Z| of 16 top words by p and x = 1 - p, each with a small relative error: x times a polynomial in the mantissa of p, one
- * of two for each octave. NaN for what lies deep in the tail. */
+/* |Z| of 16 top words from p and x = 1 - p, each with a small relative error: x times a polynomial in the mantissa
+ * of p, one of two for each octave. NaN deep in the tail. */
 INLINE __m512 sixteen_gaussian(__m512i top) {
     const __m512i twice = _mm512_or_si512(_mm512_slli_epi32(top, 1), _mm512_set1_epi32(1)); /* without the sign */
     const __m512 p = _mm512_cvtepu32_ps(twice), x = _mm512_cvtepu32_ps(_mm512_sub_epi32(_mm512_setzero_si512(), twice));
@@ -30,7 +30,7 @@ INLINE __m512 sixteen_gaussian(__m512i top) {
     return _mm512_mask_mov_ps(_mm512_mul_ps(x, r), deep, _mm512_set1_ps((float)NAN));
 }
 
-/* The upper halves of n words, of at most 16; the others are zeros. */
+/* The upper halves of n words, at most 16; the others are zeros. */
 INLINE __m512i tops(const unsigned char *words, int64_t n) {
     const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
     const unsigned mask = n < 16 ? (1u << n) - 1 : 0xFFFF;
@@ -38,7 +38,7 @@ INLINE __m512i tops(const unsigned char *words, int64_t n) {
                                      _mm512_maskz_loadu_epi64((__mmask8)(mask >> 8), words + 64));
 }
 
-/* Z of the words with its sign, to the next multiple of 16; NaN where it has no bound. */
+/* Z of the words with its sign, up to the next multiple of 16; NaN if it has no bound. */
 PV_V4 static void values_v4(pv_law law, const void *given, float *z, int64_t n) {
     const unsigned char *words = given;
     const pv_first_pass_bound *bound = &bounds_v4[law];
@@ -106,7 +106,7 @@ PV_V4 static uint64_t add_v4(pv_law law, const double *u, double s, double h, do
         const __m512d within = _mm512_fnmadd_pd(relative, _mm512_abs_pd(value), limit);
         const __m512d rounded =
             _mm512_mul_pd(_mm512_add_pd(whole, nearest), step);              /* never -0: whole is +0 or not zero */
-        open |= (uint64_t)_mm512_cmp_pd_mask(off, within, _CMP_NLT_UQ) << j; /* NaN is open too */
+        open |= (uint64_t)_mm512_cmp_pd_mask(off, within, _CMP_NLT_UQ) << j; /* NaN is undecided too */
         if (left < 8)
             put_first(out + j, rounded, left);
         else

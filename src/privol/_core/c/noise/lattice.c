@@ -14,7 +14,7 @@
 #define FIRST_SEGMENT ((int64_t)(1023 + 52 - PV_GAUSS_OCTAVES) << 4)
 
 #define TWO50 1125899906842624.0
-/* Words below (but for the sign) leave p uncertain by more than one part in 2^20. */
+/* For words below this (apart from the sign) p is uncertain by more than one part in 2^20. */
 #define DEEPEST (UINT64_C(1) << 31)
 
 /* On each of 16 segments of an octave of p a polynomial of degree 7 in the position, from -1/2 to 1/2. */
@@ -55,7 +55,7 @@ int pv_lattice_within(const pv_lattice *lattice, const double *x, int64_t n) {
     return !beyond;
 }
 
-/* A coordinate that the first pass left open: in double precision, then by the caller's resolution. */
+/* A coordinate that the first pass left undecided: in double precision, then by the caller. */
 static void decide(const pv_lattice *lattice, uint64_t word, double x, int64_t j, double *out, pv_undecided *und) {
     const double h = lattice->step, b = lattice->scale / h, place = x / h; /* exact: h is a power of two */
     const double whole = pv_round(place), rest = place - whole;            /* exact up to 2^50 */
@@ -75,7 +75,7 @@ static void decide(const pv_lattice *lattice, uint64_t word, double x, int64_t j
         *out = und->value[k] * h + 0.0;
         return;
     }
-    und->resolved = 0; /* a list that does not match is resolved afresh */
+    und->resolved = 0; /* a list that does not match is resolved again */
     und->coord[k] = j;
     und->word[k] = word;
     und->x[k] = x;
@@ -123,7 +123,7 @@ pv_status pv_lattice_add(const pv_lattice *lattice, const double *u, double s, i
         double kept[PV_FIRST_PASS_CHUNK];
         const double *x = u ? u + start : zeros;
         if (x == out + start)
-            x = memcpy(kept, x, 8 * (size_t)n); /* read again where the first pass leaves a sum open */
+            x = memcpy(kept, x, 8 * (size_t)n); /* read again where the first pass leaves a sum undecided */
         if (fits && z)
             open = lattice->pass->add(lattice->law, x, s, h, b, lattice->uncertainty, z + start, out + start, n);
         else if (fits)

@@ -7,8 +7,8 @@
 
 #define SIGN_BIT UINT64_C(0x8000000000000000)
 #define SHALLOW (UINT64_C(1) << 20) /* digits of p below which it is too uncertain: one word in 2^32 */
-#define FACTORS 16                  /* of a product, which no words make subnormal */
-#define BLOCK 16                    /* terms that are summed before their sum is added to the rest */
+#define FACTORS 16                  /* in a product; no words make it subnormal */
+#define BLOCK 16                    /* terms summed before their sum is added to the rest */
 
 static int64_t exponentials(int64_t d) { return (d + 1) / 2; }
 
@@ -17,7 +17,7 @@ int64_t pv_mixture_words(pv_mixture kind, int64_t d) {
     return d + exponentials(d) + (d % 2 == 0);
 }
 
-/* A sum of positive numbers and what its roundings took: right to 2^-53 of it, however many there are. */
+/* A sum of positive numbers and what its rounding lost: correct to 2^-53 of it, however many terms there are. */
 typedef struct sum {
     double high, low;
 } sum;
@@ -28,7 +28,8 @@ static inline void add(sum *s, double x) {
     s->high = t;
 }
 
-/* The sum of n exponential variables: -log of the product of their p, each in [a, a + 1] 2^-52 and taken as the middle. */
+/* The sum of n exponential variables: -log of the product of their p, each in [a, a + 1] 2^-52 and replaced by the
+ * middle. */
 static pv_value sum_exponential(const unsigned char *words, int64_t n) {
     sum all = {0.0, 0.0};
     double middles = 0.0;
@@ -45,7 +46,7 @@ static pv_value sum_exponential(const unsigned char *words, int64_t n) {
                 product *= ((double)a + 0.5) * 0x1p-52;
             }
             if (least < SHALLOW) return (pv_value){1.0, HUGE_VAL};
-            part -= pv_log(product); /* a product is not below 2^-848 */
+            part -= pv_log(product); /* a product is at least 2^-848 */
             middles += 0.5 * FACTORS / (double)least;
         }
         add(&all, part);

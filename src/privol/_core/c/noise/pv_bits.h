@@ -15,7 +15,7 @@
 #define PV_FIELD_MAX 0xFFFF                 /* largest stream and level */
 #define PV_DIMENSION_MAX (INT64_C(1) << 32) /* of a row: a coordinate is a block number at levels above 0 */
 
-/* Nothing may wrap around into another address: streams and levels up to PV_FIELD_MAX, rows of d <= PV_DIMENSION_MAX. */
+/* No address may wrap around into another: streams and levels up to PV_FIELD_MAX, rows of d <= PV_DIMENSION_MAX. */
 static inline int pv_address_fits(unsigned stream, unsigned level, int64_t d) {
     return stream <= PV_FIELD_MAX && level <= PV_FIELD_MAX && d >= 0 && d <= PV_DIMENSION_MAX;
 }
@@ -23,10 +23,10 @@ static inline int pv_address_fits(unsigned stream, unsigned level, int64_t d) {
 /* Precondition: pv_address_fits. */
 void pv_address(unsigned char *out, unsigned stream, unsigned level, uint32_t block, uint64_t row);
 
-/* Addresses of all level-0 blocks of one row of d coordinates; returns the bytes written: none if they do not fit. */
+/* Addresses of all level-0 blocks of one row of d coordinates; returns the bytes written, 0 if they do not fit. */
 size_t pv_address_row(unsigned char *out, unsigned stream, uint64_t row, int64_t d);
 
-/* The same, where `out` has the addresses of another row of this stream and size. */
+/* The same, if `out` has the addresses of another row with this stream and size. */
 void pv_address_turn(unsigned char *out, uint64_t row, int64_t d);
 
 /* Words per row at level 0: d rounded up to even. */
@@ -37,7 +37,7 @@ static inline uint64_t pv_word(const unsigned char *p) {
            (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
 }
 
-/* Overwrite with zeros in a way that the compiler may not remove. */
+/* Overwrites with zeros in a way that the compiler may not remove. */
 void pv_wipe(void *p, size_t n);
 
 #endif

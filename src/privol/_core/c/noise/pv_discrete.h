@@ -43,7 +43,7 @@ typedef struct pv_draw {
  * (at most PV_DISCRETE_MAX_BLOCK) and call again. */
 pv_status pv_discrete_add(const pv_discrete *law, pv_draw *draw, int64_t *out, int64_t n);
 
-/* First blocks by leading bits: fills 2^PV_DISCRETE_GUIDE_BITS entries. */
+/* The first possible block by leading bits: fills 2^PV_DISCRETE_GUIDE_BITS entries. */
 void pv_discrete_guide(const uint64_t *limits, uint16_t *guide);
 
 #endif

@@ -1,7 +1,8 @@
-/* Noise words drawn ahead, and the rounding that consumes them: what all runs that perturb vectors of one dimension share.
+/* Noise words drawn ahead, and the rounding that consumes them: shared by all runs that perturb vectors of one
+ * dimension.
  *
- * Every vector has an address row of its own, which is used once. Words are of consecutive draws, in the order in which
- * they will be asked for.
+ * Every vector has an address row of its own, which is used once. The words belong to consecutive draws, in the order
+ * in which they will be needed.
  */
 #ifndef PV_DRAWS_H
 #define PV_DRAWS_H
@@ -25,8 +26,8 @@ typedef struct pv_draws {
 int pv_draws_level(const pv_draws *draws);
 
 /* out = round_h(fl(s u) + std Z) with the words of an address row, which are then wiped; magnitude bounds |s u[j]|.
- * PV_NEED_BITS: that row is not the next in the buffer. PV_UNDECIDED: to be called again with the coordinates resolved.
- * PV_NOT_FINITE: std is not the scale of any noise. */
+ * PV_NEED_BITS: that row is not the next one in the buffer. PV_UNDECIDED: call again with the coordinates resolved.
+ * PV_NOT_FINITE: std is not a valid noise scale. */
 pv_status pv_draws_round(pv_draws *draws, uint64_t row, double std, const double *u, double s, int64_t d,
                          double magnitude, double *out);
 

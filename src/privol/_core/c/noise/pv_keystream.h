@@ -1,7 +1,7 @@
-/* Keystream words one after the other, for NumPy's bitgen_t, whose functions cannot report a failure.
+/* Keystream words in sequence for NumPy's bitgen_t, whose functions cannot report a failure.
  *
  * A word is overwritten once it is read. When too few bytes are left, or the process is a forked copy of the one that
- * the words belong to, `refill` is called: it returns with at least 8 bytes that nobody has read, or not at all.
+ * the words belong to, `refill` is called: it returns with at least 8 unread bytes, or not at all.
  */
 #ifndef PV_KEYSTREAM_H
 #define PV_KEYSTREAM_H
@@ -16,7 +16,7 @@ typedef struct pv_keystream {
     void *owner;
 } pv_keystream;
 
-/* The stream is a row of 4-byte units; 64-bit values take two. A last single unit is not read. */
+/* The stream is a row of 4-byte units; 64-bit values take two. A single unit at the end is not read. */
 uint32_t pv_keystream_uint32(void *stream);
 uint64_t pv_keystream_uint64(void *stream);
 

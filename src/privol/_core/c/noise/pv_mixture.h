@@ -12,14 +12,15 @@
 
 typedef enum pv_mixture { PV_L2_LAPLACE, PV_SPHERE } pv_mixture;
 
-/* Words of a vector: d Gaussian ones for Z; for L2-Laplace then the exponential ones and, for even d, the last Gaussian. */
+/* Words of a vector: d Gaussian ones for Z; for L2-Laplace, then the exponential ones and, for even d, one more
+ * Gaussian. */
 int64_t pv_mixture_words(pv_mixture kind, int64_t d);
 
 /* The factor in double precision; `error` bounds its relative distance from every factor whose digits start with the
- * words (infinite where that is not below 2^-10). words: raw little-endian bytes. */
+ * words (infinite if the bound is not below 2^-10). words: raw little-endian bytes. */
 pv_value pv_mixture_factor(pv_mixture kind, int64_t d, const unsigned char *words);
 
-/* pv_lattice_round with the vector's own factor: out = round_h(u + scale factor Z); `factor` is also returned. */
+/* pv_lattice_round with the vector's own factor: out = round_h(u + scale factor Z); `factor` is returned, too. */
 pv_status pv_mixture_round(pv_mixture kind, const pv_lattice *lattice, const double *u, int64_t d, double magnitude,
                            const unsigned char *words, double *out, pv_undecided *und, pv_value *factor);
 

@@ -1,5 +1,5 @@
-/* The Hessian sum_i c_i s_i s_i' + l2 I. Each entry is a sum over rows in their order, of (c s_j) s_k for j >= k, so rows
- * taken as dense tiles and sparse rows taken entry by entry give the same bits. */
+/* The Hessian sum_i c_i s_i s_i' + l2 I. Each entry is a sum over rows in order, of (c s_j) s_k for j >= k, so dense
+ * tiles of rows and sparse rows added entry by entry give the same bits. */
 #include <math.h>
 #include <string.h>
 
@@ -8,11 +8,11 @@
 
 enum {
     EIGHT = 8,   /* columns of a panel, rows and columns of a tile */
-    ROWS = 64,   /* rows that are gathered before the tiles see them */
-    FLUSH = 4096 /* rows after which the sums go into those of all rows */
+    ROWS = 64,   /* rows that are collected before the tiles use them */
+    FLUSH = 4096 /* rows after which the sums are added to those of all rows */
 };
 
-/* A sparse row's outer product costs this many times what its entries would cost within the tiles. */
+/* A sparse row's outer product costs this many times what its entries would cost within tiles. */
 static const double SPARSE = 8.0;
 
 int64_t pv_hessian_width(int64_t dim) { return (dim + EIGHT - 1) / EIGHT * EIGHT; }
@@ -25,7 +25,7 @@ int64_t pv_hessian_work(int64_t dim) {
 /* ---- tiles: h += sum over m rows of t z', rows of h `width` apart ------------------------------------ */
 
 static void tile_baseline(const double *restrict t, const double *restrict z, int64_t m, double *h, int64_t width) {
-    for (int half = 0; half < EIGHT; half += 2) { /* two rows of h fit the registers */
+    for (int half = 0; half < EIGHT; half += 2) { /* two rows of h fit into the registers */
         double a[EIGHT], b[EIGHT], *restrict first = h + half * width, *restrict second = first + width;
         for (int l = 0; l < EIGHT; ++l) a[l] = first[l], b[l] = second[l];
         for (int64_t r = 0; r < m; ++r) {
@@ -111,7 +111,7 @@ static inline double entry_of(const pv_rows *r, int64_t e) {
     return r->is_f32 ? (double)((const float *)r->data)[e] : ((const double *)r->data)[e];
 }
 
-/* The row s, dense, into z. */
+/* The row s, as dense numbers, into z. */
 static void read_row(const pv_objective *o, int64_t i, double *z) {
     memset(z, 0, (size_t)o->dim * sizeof(double));
     o->rows.ops->axpy(&o->rows, i, o->factors ? o->factors[i] : 1.0, z);
@@ -134,7 +134,7 @@ static void add_sparse(const pv_objective *o, int64_t i, double c, double *h, in
     }
 }
 
-/* Rows j of the gathered ones, as panels of z and of c z. */
+/* Row j of the collected ones, in panels of z and of c z. */
 static void pack(const pv_objective *o, const int64_t *row, const double *c, int64_t m, int64_t width, double *one,
                  double *t, double *z) {
     for (int64_t r = 0; r < m; ++r) {

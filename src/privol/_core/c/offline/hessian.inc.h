@@ -1,4 +1,4 @@
-/* Included by hessian.c once per level: LEVEL, NAME(x), and a function NAME(tile) before it. */
+/* Included by hessian.c once per level: LEVEL and NAME(x), after a function NAME(tile). */
 
 /* All tiles of the lower triangle: h += sum over m rows of t z', panels of EIGHT columns each. */
 LEVEL static void NAME(tiles)(const double *t, const double *z, int64_t m, double *h, int64_t width) {

@@ -10,7 +10,7 @@ int pv_cholesky(double *a, int64_t dim, int64_t width, double shift, const pv_ve
             row[k] = (row[k] - vectors->dot(row, other, k)) / other[k];
         }
         const double whole = row[j] + shift, pivot = whole - vectors->dot(row, row, j);
-        if (!(pivot > 0x1p-52 * whole && pivot < HUGE_VAL)) return 0; /* what is left is rounding */
+        if (!(pivot > 0x1p-52 * whole && pivot < HUGE_VAL)) return 0; /* the rest is rounding */
         row[j] = sqrt(pivot);
     }
     return 1;

@@ -7,8 +7,8 @@
 
 enum { CHUNK = PV_LOSS_ROWS };
 
-static const double U = 0x1p-53;      /* of one rounding */
-static const double TINY = 0x1p-1000; /* more than all that underflow may lose in one row */
+static const double U = 0x1p-53;      /* one rounding */
+static const double TINY = 0x1p-1000; /* more than all underflows in one row may lose */
 
 static inline int64_t row_of(const pv_objective *o, int64_t k) { return o->index ? o->index[k] : k; }
 
@@ -28,7 +28,7 @@ static inline void add_row(const pv_objective *o, int64_t i, double a, double *o
     if (o->intercept) out[o->dim - 1] += a;
 }
 
-/* A sum in two doubles: *high + *low is exact but for the rounding of *low. */
+/* A sum in two doubles: *high + *low is exact except for the rounding of *low. */
 static inline void add_exactly(double x, double *high, double *low) {
     const double sum = *high + x, back = sum - *high;
     *low += (*high - (sum - back)) + (x - back);
@@ -53,12 +53,12 @@ int64_t pv_objective_factors(const pv_rows *rows, double x_bound, double *norms,
 
 /* ---- the gradient, and a bound of its norm -------------------------------------------------------- */
 
-/* An upper bound of the root of the real sum of n squares that was computed as `square`. */
+/* An upper bound of the root of the exact sum of n squares that was computed as `square`. */
 static inline double root_above(double square, int64_t n) {
     return sqrt(square * (1.0 + 2.0 * ((double)n / 8.0 + 8.0) * U) + (double)n * 0x1p-1020) * (1.0 + 4.0 * U);
 }
 
-/* What bounds the roundings of predictions, and their sums over rows. */
+/* What bounds the rounding of predictions, and its sums over rows. */
 typedef struct margin {
     double width; /* upper bound of the features' weights */
     double lanes; /* roundings of a prediction */
@@ -77,7 +77,7 @@ static void widen(const pv_objective *o, int64_t i, double p, double y, double s
     row->sums.underflow += (length + sqrt((double)d) + 1.0) * 0x1p-1070;
 }
 
-/* All sums over rows: the gradient of the loss is then high + low, in the first two vectors of `work`. */
+/* All sums over rows: the gradient of the loss is high + low, the first two vectors of `work`. */
 static double pass(const pv_objective *o, const double *w, double *work, double *predictions, double *curvatures,
                    margin *total) {
     const int64_t dim = o->dim;
@@ -138,7 +138,7 @@ void pv_sums_join(const double *part, double *whole, int64_t dim) {
     for (int64_t j = dim; j < 2 * dim; ++j) whole[j] += part[j];
 }
 
-/* high + low + l2 w + b, correct but for one rounding and errors of second order. */
+/* high + low + l2 w + b, correct up to one rounding and second-order errors. */
 pv_risk pv_objective_finish(const pv_objective *o, const double *w, double value, double n, const double *sums,
                             double *gradient) {
     for (int64_t j = 0; j < o->dim; ++j) {

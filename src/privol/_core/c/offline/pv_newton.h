@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include "rows/pv_rows.h"
 
-/* Cholesky factor, in place, of the matrix in the lower triangle (rows `width` apart) plus `shift` on its diagonal.
- * 0: not positive definite to working precision. */
+/* Replaces the matrix in the lower triangle (rows `width` apart), plus `shift` on its diagonal, by its Cholesky
+ * factor. Returns 0 if it is not positive definite to working precision. */
 int pv_cholesky(double *a, int64_t dim, int64_t width, double shift, const pv_vectors *vectors);
 
 /* x <- (L L')^-1 x. */

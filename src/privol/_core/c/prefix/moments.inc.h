@@ -1,7 +1,7 @@
 /* Included by moments.c once per level: MOMENTS, the function's name, and LEVEL, its attributes. */
 
-/* Row i of the triangle, its diagonal first, then the products with the targets; four rows in one pass, then those that
- * are left: the same operations in the same order. */
+/* Row i of the triangle, its diagonal first, then the products with the targets; four rows in one pass, then the
+ * remaining ones: the same operations in the same order. */
 LEVEL static void MOMENTS(const double *restrict v, const double *restrict y, int64_t k, int64_t d, int fresh,
                           double *restrict sum) {
     static const double root = 1.4142135623730951;

@@ -25,7 +25,7 @@ static uint64_t first_word(const pv_prefix_plan *p) {
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-/* Vectors of `dim` of the secret and of the public part, after the row. */
+/* Vectors of `dim` numbers in the secret and in the public part, after the row. */
 static size_t secret_vectors(const pv_prefix_plan *p) {
     const size_t order = (size_t)p->order;
     if (of_intervals(p)) return 3 + order;                               /* x, total, whole, snapshots */
@@ -41,7 +41,7 @@ static size_t public_vectors(const pv_prefix_plan *p) {
     return shared + (size_t)p->window + (p->design == PV_INDEPENDENT ? 0 : order);
 }
 
-/* The row, and with a gram what it makes, are in front. */
+/* First comes the row and, with a gram, its product. */
 static size_t row_size(const pv_prefix_plan *p) { return (size_t)p->width + (p->gram ? (size_t)p->dim : 0); }
 
 /* The most that any epoch needs. */
@@ -58,7 +58,7 @@ size_t pv_prefix_size(const pv_prefix_plan *p) {
     return pv_prefix_secret_size(p) + most(p, public_vectors) * (size_t)p->dim + 1; /* and the weight */
 }
 
-/* Before the first step of an epoch. Every place holds doubles only or integers only; both have 8 bytes. */
+/* Before the first step of an epoch. Every place holds only doubles or only integers; both have 8 bytes. */
 static void begin_epoch(pv_prefix *s, const pv_prefix_plan *p) {
     const int64_t d = p->dim;
     double *at = s->x + d;
@@ -113,8 +113,8 @@ void pv_prefix_go_to(pv_prefix *s, int64_t epoch) {
     begin_epoch(s, p);
 }
 
-/* All steps are made: what the epoch released last stays in the sum, and the next begins from nothing. The row is left:
- * it may be the one that is added now. */
+/* All steps are made: what the epoch released last stays in the sum, and the next epoch begins from nothing. The row
+ * is kept: it may be the one that is being added. */
 static void renew(pv_prefix *s) {
     const int64_t d = s->plan->dim;
     for (int64_t c = 0; c < d; ++c) s->base[c] += s->prefix[c];
@@ -126,15 +126,15 @@ static void renew(pv_prefix *s) {
 
 /* ---- the order of draws ------------------------------------------------------------------------------------------ */
 
-/* The next larger word with as many ones: the lowest run of ones loses its top to the next place, and the rest of it
- * falls to the bottom. */
+/* The next larger word with the same number of ones: the lowest run of ones moves its top bit to the next place, and
+ * the rest of the run to the bottom. */
 static uint64_t next_word(uint64_t word) {
     const int low = lowest_bit(word);
     const uint64_t top = word + (UINT64_C(1) << low);
     return top | ((word ^ top) >> (low + 2));
 }
 
-/* Ones that move when this word becomes the next: its lowest run of them. */
+/* Ones that move when this word becomes the next one: its lowest run of them. */
 static int moved(uint64_t word) {
     const uint64_t run = word >> lowest_bit(word);
     return lowest_bit(run + 1);
@@ -174,7 +174,7 @@ int64_t pv_prefix_upcoming(const pv_prefix *s, int64_t capacity, uint64_t *rows)
     }
 }
 
-/* Where the interval before this step's first one ends: the slot of that, or -1: at the beginning. */
+/* The slot of the interval that ends where this step's first one begins; -1 at the beginning. */
 static int parent(const pv_prefix *s, const pv_prefix_plan *p) {
     if (p->design == PV_SMOOTH) return p->order - (s->due + s->drawn) - 1;
     const uint64_t rest = (uint64_t)s->step & ((uint64_t)s->step - 1);
@@ -183,7 +183,7 @@ static int parent(const pv_prefix *s, const pv_prefix_plan *p) {
 
 /* ---- rows and leaves --------------------------------------------------------------------------------------------- */
 
-/* out += sum of series_k v_k over n vectors, the last of which in memory is v_0; four at a time, added one after the
+/* out += sum of series_k v_k over n vectors, of which v_0 is the last in memory; four at a time, added one after the
  * other. */
 static void add_products(const double *series, const double *end, int64_t n, int64_t d, double *restrict out) {
     int64_t k = 0;
@@ -199,8 +199,8 @@ static void add_products(const double *series, const double *end, int64_t n, int
     }
 }
 
-/* out = sum of series_k v_{t-k} over the t vectors so far: the share of those before this block, then the others, the
- * latest first. */
+/* out = sum of series_k v_{t-k} over the t vectors so far: first the share of those before this block, then the
+ * others, the latest first. */
 static void convolve(const pv_prefix_plan *p, const double *series, const double *past, const double *far, int64_t t,
                      double *restrict out) {
     const int64_t d = p->dim, place = p->block ? (t - 1) % p->block : t - 1, near = place + 1;
@@ -211,8 +211,8 @@ static void convolve(const pv_prefix_plan *p, const double *series, const double
     add_products(series, past + t * d, near, d, out);
 }
 
-/* v_t = v += sum of series_k v_{t-k} over the vectors before it, at most `order`, the latest first. The ring keeps these,
- * v_t at (t - 1) mod order: `kept` takes the place of the oldest, which is read before; NULL: v_t itself. */
+/* v_t = v += sum of series_k v_{t-k} over the at most `order` vectors before it, the latest first. The ring holds
+ * these, v_t at (t - 1) mod order: `kept` replaces the oldest, which is read first; NULL: v_t itself does. */
 static void reach_back(const pv_prefix_plan *p, const double *series, double *ring, int64_t t, const double *kept,
                        double *restrict v) {
     const int64_t d = p->dim, order = p->order;
@@ -249,7 +249,7 @@ int pv_prefix_at_leaf_end(const pv_prefix *s) {
 }
 
 pv_status pv_prefix_begin_row(pv_prefix *s) {
-    /* the column norm is that of so many steps, and their memory; a step is begun when all draws of the last are made */
+    /* the column norm and the memory are for this many steps; a step begins only after all draws of the last one */
     if (s->due > 0 || (s->step >= s->plan->steps && !s->plan->next)) return PV_HORIZON;
     if (s->step >= s->plan->steps) renew(s);
     ++s->rows;
@@ -291,12 +291,13 @@ void pv_prefix_end_leaf(pv_prefix *s) {
 
 /* ---- draws ------------------------------------------------------------------------------------------------------- */
 
-/* The sum of the draw that is due as whole + x, whole a multiple of h in units of g. Another call gives the same. */
+/* The sum for the draw that is due, as whole + x, where whole is a multiple of h, in units of g. Another call gives
+ * the same. */
 static void split(pv_prefix *s, const pv_prefix_plan *p) {
     const int64_t d = p->dim, low = (INT64_C(1) << p->shift) - 1;
     const int last = s->due == 1;
     const int64_t *from = NULL;
-    if (p->design == PV_SMOOTH ? s->drawn > 0 : 0) { /* an interval without rows: noise alone */
+    if (p->design == PV_SMOOTH ? s->drawn > 0 : 0) { /* an interval without rows: only noise */
         memset(s->x, 0, (size_t)d * sizeof(double));
         memset(s->whole, 0, (size_t)d * sizeof(int64_t));
         return;
@@ -314,7 +315,8 @@ static void split(pv_prefix *s, const pv_prefix_plan *p) {
     }
 }
 
-/* nodes[slot] = nodes[before] + this node, with the step's last draw the prefix sum; snapshots[slot] is where it ends. */
+/* nodes[slot] = nodes[before] + this node; with the step's last draw this is the prefix sum; snapshots[slot] is its
+ * end. */
 static void stack(pv_prefix *s, const pv_prefix_plan *p, int before, int slot) {
     const int64_t d = p->dim;
     const double points = 1.0 / p->grid;
@@ -329,7 +331,7 @@ static void stack(pv_prefix *s, const pv_prefix_plan *p, int before, int slot) {
     for (int64_t c = 0; c < d; ++c) s->prefix[c] = (double)node[c] * p->grid;
 }
 
-/* Honaker's estimate of the interval that ends here, from the bottom up: its own noisy sum and those of its halves. */
+/* Honaker's estimate of the interval that ends here, bottom-up: from its own noisy sum and those of its halves. */
 static void estimate(pv_prefix *s, const pv_prefix_plan *p) {
     const int64_t d = p->dim;
     const int height = s->drawn;
@@ -349,8 +351,8 @@ static void estimate(pv_prefix *s, const pv_prefix_plan *p) {
     memcpy(s->snapshots + height * d, s->total, (size_t)d * sizeof(int64_t));
 }
 
-/* The increment in s->out, which is in the sum, enters the window, and the one it takes the place of leaves the sum.
- * When the window has come round the sum is that of its increments, added up anew: roundings do not pile up. */
+/* The increment in s->out, which is in the sum, enters the window, and the one that it replaces leaves the sum. Once
+ * per pass through the window the sum is recomputed from its increments, so rounding does not accumulate. */
 static void slide(pv_prefix *s, const pv_prefix_plan *p) {
     const int64_t d = p->dim, place = (s->step - 1) % p->window;
     double *restrict oldest = s->ring + place * d, *restrict prefix = s->prefix;
@@ -428,7 +430,7 @@ void pv_prefix_svec(const double *v, int64_t width, double *out) {
 
 static pv_status learn(pv_prefix *s, const pv_rows *rows, int64_t i) {
     const pv_prefix_plan *p = s->plan;
-    /* the norm that scales the row is taken here, not before: what is learnt is within its bound */
+    /* the norm for scaling the row is computed here, not before: whatever is learnt is within its bound */
     const double norm = pv_rows_norm(rows, i);
     if (norm < 0.0) {
         ++s->n_null;

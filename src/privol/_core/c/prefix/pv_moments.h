@@ -4,13 +4,13 @@
 
 #include <stdint.h>
 
-#define PV_MOMENT_ROWS 16 /* of a call */
+#define PV_MOMENT_ROWS 16 /* rows in a call */
 
-/* Those of k rows of d values, 1 to PV_MOMENT_ROWS of them, are added to sum one after the other. Where sum is fresh the
- * first row's are written instead. */
+/* The moments of k rows of d values, 1 to PV_MOMENT_ROWS of them, are added to sum one after the other. If sum is
+ * fresh, those of the first row are written instead. */
 typedef void (*pv_moments)(const double *v, const double *y, int64_t k, int64_t d, int fresh, double *sum);
 
-/* By instruction-set level, with the same bits at every level. */
+/* One for each instruction-set level, all with the same bits. */
 pv_moments pv_moments_at(int level);
 
 #endif

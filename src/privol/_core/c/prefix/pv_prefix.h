@@ -1,21 +1,21 @@
-/* Private prefix sums: what all designs A = B C of the matrix of running sums share.
+/* Private prefix sums: what all designs A = B C, factorizations of the matrix of running sums, share.
  *
- * Rows are added up to leaves of `leaf` rows; a leaf is a step t = 1, 2, ... of the design. A step makes one draw or more
- * due, each of which releases round_h(x + std Z) for a vector x of sums; when all of them are made, the new prefix sum
- * is there, computed from released vectors alone.
+ * Rows are added up in leaves of `leaf` rows; a leaf is a step t = 1, 2, ... of the design. A step makes one or more
+ * draws due, each of which releases round_h(x + std Z) for a vector x of sums. After all of them, the new prefix sum is
+ * computed from released vectors alone.
  *
- * "tree", "honaker" and "smooth" release sums of intervals of leaves. Rows are truncated towards zero onto the grid g
- * and added up as integers. Of a sum S g = K h + r, 0 <= r < h, only r meets the noise and K is added afterwards: to
- * round a number and to move it by points of the lattice are the same in either order. "blt", "sqrt", "independent" and
- * "banded" release (C w)_t, computed in double precision.
+ * "tree", "honaker" and "smooth" release sums over intervals of leaves. Rows are truncated towards zero onto the grid g
+ * and added as integers. A sum S g = K h + r with 0 <= r < h is split: noise is added to r, and K afterwards, because
+ * rounding a number and moving it by points of the lattice commute. "blt", "sqrt", "independent" and "banded" release
+ * (C w)_t, computed in double precision.
  *
- * Discounted and sliding sums are for these four: the released vectors give the increments y_t of the private sums, and
- * sum = discount * sum + y_t, or sum = sum + y_t - y_(t - window), is public arithmetic.
+ * Discounted and sliding sums exist for these four: the released vectors give the increments y_t of the private sums,
+ * and sum = discount * sum + y_t, or sum = sum + y_t - y_(t - window), is public arithmetic.
  *
  * The draws of step t have the address rows 64 (first_step + t) + 0, 1, ...
  *
- * A plan may be followed by another, or by itself: the row after its last one begins a new epoch, whose mechanism starts
- * from nothing, and whose sums are added to what the epochs before released last.
+ * A plan may be followed by another, or by itself: the row after its last one begins a new epoch, whose mechanism
+ * starts from nothing, and whose sums are added to what the earlier epochs released last.
  */
 #ifndef PV_PREFIX_H
 #define PV_PREFIX_H
@@ -64,7 +64,8 @@ typedef struct pv_prefix_plan {
     const struct pv_prefix_plan *next; /* of the epoch that follows, of rows and sums of the same size; NULL: none */
 } pv_prefix_plan;
 
-/* A number for each of the epochs 0, 1, ...: those listed, and from the last of them on `more` for every epoch. */
+/* A number for each of the epochs 0, 1, ...: those listed, and from the last of them on `more` is added for every
+ * epoch. */
 typedef struct pv_by_epoch {
     int64_t last;
     const double *at;
@@ -97,52 +98,57 @@ typedef struct pv_prefix {
     const pv_vectors *vectors; /* of the instruction-set level of the last draws */
 } pv_prefix;
 
-/* Memory of a run, in units of 8 bytes, and how much of it, from its beginning, is secret: enough for every epoch. */
+/* Memory of a run, in units of 8 bytes, and the length of its secret beginning: enough for every epoch. */
 size_t pv_prefix_size(const pv_prefix_plan *p);
 size_t pv_prefix_secret_size(const pv_prefix_plan *p);
 
-/* Begin in memory of that size, which is zeros (or was filled by a run of the same plan, and the counters are set then). */
+/* Begin in memory of that size, which is zero (or was filled by a run of the same plan; the counters are then set).
+ * */
 void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory);
 
-/* To the beginning of a later epoch of the run: the numbers and places of its state, which the caller fills. */
+/* Go to the beginning of a later epoch: sets the numbers and pointers of the state, whose memory the caller fills.
+ * */
 void pv_prefix_go_to(pv_prefix *s, int64_t epoch);
 
-/* A row (of a gram: v v^T) of norm within the plan's bound enters the secret state; NULL: a row of zeros. Where no step
- * is left and a plan follows, its epoch begins first. Draws become due with the last row of a leaf, and with that of an
- * epoch that another follows. PV_HORIZON, and nothing has happened: draws are due, or no step is left. */
+/* A row (with gram: v v^T) of norm within the plan's bound enters the secret state; NULL: a row of zeros. If no step
+ * is left and a plan follows, its epoch begins first. Draws become due with the last row of a leaf, and with the
+ * last row of an epoch that another one follows. PV_HORIZON: nothing has happened, because draws are due or no step
+ * is left. */
 pv_status pv_prefix_add(pv_prefix *s, const double *w);
 
-/* The same in parts, where leaves are added up in doubles: of a row that is begun, what it adds is added to s->leaf (written
- * there, where s->in_leaf is 0), at the latest before the row that ends the leaf is ended. */
+/* The same in parts, if leaves are added up in doubles: what a row that has begun adds is added to s->leaf (or
+ * written there, if s->in_leaf is 0), at the latest before the row that ends the leaf is ended. */
 int pv_prefix_in_doubles(const pv_prefix *s);
 pv_status pv_prefix_begin_row(pv_prefix *s);
-int pv_prefix_at_leaf_end(const pv_prefix *s); /* whether the row that is begun ends its leaf */
+int pv_prefix_at_leaf_end(const pv_prefix *s); /* whether the row that has begun ends its leaf */
 void pv_prefix_end_row(pv_prefix *s);
 
-/* A leaf that has begun becomes a step as it is: rows are at an end. */
+/* A leaf that has begun becomes a step as it is: no more rows follow. */
 void pv_prefix_end_leaf(pv_prefix *s);
 
-/* Make the draws that are due; without noise, `draws` may be NULL. PV_NEED_BITS, PV_UNDECIDED: to be called again when that
- * is served (the draw's address row is pv_prefix_row). PV_NEED_FAR: the same; for i < block, vector i of `far` is to be the
- * sum of r_{m + i - k} past_k over the m = s->made steps k = 0, 1, ..., r those of C, that of `noisy_far` the same with
- * those of B and noisy_past, and far_step = m. PV_OK: none is due, s->prefix is the private prefix sum of the epoch. */
+/* Make the draws that are due; without noise, `draws` may be NULL. PV_NEED_BITS, PV_UNDECIDED: serve the request and
+ * call again (the draw's address row is pv_prefix_row). PV_NEED_FAR: the same; for i < block, vector i of `far` must
+ * become the sum of r_{m + i - k} past_k over the m = s->made steps k = 0, 1, ..., with the coefficients r of C;
+ * that of `noisy_far` the same with the coefficients of B and noisy_past; and far_step = m. PV_OK: no draw is due,
+ * and s->prefix is the private prefix sum of the epoch. */
 pv_status pv_prefix_settle(pv_prefix *s, pv_draws *draws);
 
-/* Address rows of the next draws, those due first; returns how many. */
+/* Address rows of the next draws, the ones due first; returns how many. */
 int64_t pv_prefix_upcoming(const pv_prefix *s, int64_t capacity, uint64_t *rows);
 
 /* Address row of the draw that is due. */
 uint64_t pv_prefix_row(const pv_prefix *s);
 
-/* out = s->base + s->prefix: what the epochs before this one released last, added up, and this one's. */
+/* out = s->base + s->prefix: the sum of what earlier epochs released last, plus that of this epoch. */
 void pv_prefix_read(const pv_prefix *s, double *out);
 
-/* The upper triangle of v v^T by rows, entries off the diagonal times sqrt(2): its norm is the matrix's Frobenius norm. */
+/* The upper triangle of v v^T by rows, off-diagonal entries times sqrt(2): its norm is the matrix's Frobenius norm.
+ * */
 void pv_prefix_svec(const double *v, int64_t width, double *out);
 
 /* Learn rows i[0], i[0] + 1, ... of a block and settle after each. The prefix sum after row k is written to the k-th
- * vector of out, unless out is NULL; `written` counts them, from the block's first row on. A row with an unusable entry
- * counts as zeros. */
+ * vector of out, unless out is NULL; `written` counts them, from the block's first row on. A row with an unusable
+ * entry counts as zeros. */
 pv_status pv_prefix_run(pv_prefix *s, const pv_rows *given, int64_t *i, int64_t *written, pv_draws *draws, double *out);
 
 #endif

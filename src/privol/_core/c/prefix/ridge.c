@@ -4,8 +4,8 @@
 
 static const double SQRT_HALF = 0.70710678118654757;
 
-enum { STEPS = 100 };                /* of Newton's method: it settles in a few */
-static const double CLOSE = 0x1p-40; /* relative distance from the radius at which it ends */
+enum { STEPS = 100 };                /* of Newton's method, which converges in a few */
+static const double CLOSE = 0x1p-40; /* relative distance from the radius at which it stops */
 
 int64_t pv_ridge_work(int64_t d) { return 4 * d + 1 + 6 * d + 2 * d * d; }
 
@@ -46,13 +46,13 @@ static void shrink(double *x, int64_t d, double radius) {
 }
 
 static int finite(const double *x, int64_t n) {
-    double sum = 0.0; /* zeros, unless an entry is not finite */
+    double sum = 0.0; /* zero, unless an entry is not finite */
     for (int64_t i = 0; i < n; ++i) sum += x[i] * 0.0;
     return sum == 0.0;
 }
 
-/* By Cholesky; nu grows from 0 to the root of 1 / radius = 1 / ||x(nu)||, from the left (More and Sorensen 1983).
- * 0: not positive definite. */
+/* By Cholesky factors; nu grows from 0 to the root of 1 / radius = 1 / ||x(nu)||, from the left (More and Sorensen
+ * 1983). Returns 0 if the matrix is not positive definite. */
 static int by_cholesky(pv_ridge *ridge, const double *moments, double shift, double radius, double *x) {
     int d = ridge->d, one = 1, info;
     const double *u = moments + pv_moments_size(d) - d;
@@ -80,7 +80,7 @@ static int by_cholesky(pv_ridge *ridge, const double *moments, double shift, dou
     return 1;
 }
 
-/* By eigenvalues. 0: LAPACK failed. */
+/* By eigenvalues. Returns 0 if LAPACK failed. */
 static int by_eigenvalues(pv_ridge *ridge, const double *moments, double most, double shift, double radius, double *x) {
     int d = ridge->d, info, lwork = 1 + 6 * d + 2 * d * d, liwork = 3 + 5 * d;
     const double *u = moments + pv_moments_size(d) - d;

@@ -1,8 +1,8 @@
-/* Local randomizers: what a user's device makes of a vector before anybody else sees it.
+/* Local randomizers: how a user's device randomizes a vector before anybody else sees it.
  *
- * A report is one draw, addressed by the number t of its row, from 1 on and below 2^40. Of the kinds that draw until a
- * trial is accepted, trial k has the address row t | k << 40, so the words of any report can be had from key and row.
- * Every result is that of the ideal mechanism, rounded to a lattice afterwards (docs/proofs/reports.md).
+ * A report is one draw, addressed by its row number t, from 1 on and below 2^40. For the kinds that draw until a trial
+ * is accepted, trial k has the address row t | k << 40, so the words of any report follow from key and row. Every
+ * result is that of the ideal mechanism, then rounded to a lattice (docs/proofs/reports.md).
  */
 #ifndef PV_REPORT_H
 #define PV_REPORT_H
@@ -40,22 +40,24 @@ typedef struct pv_report {
 /* Words of an address row. */
 int64_t pv_report_words(pv_report_kind kind, int64_t d);
 
-/* out (d values) = the report of v, |v| <= bound, as row `row`; v and out may not overlap. Called again from its
- * beginning after every status but PV_OK. PV_NEED_BITS: the next address row of this report is not the next in the
- * buffer. PV_UNDECIDED: the listed coordinates are to be resolved; or, where none is listed, the side of the trial that
- * is next in the buffer, of the vector that is then in draws->undecided->x. PV_NOT_FINITE: the scale is that of no
- * noise. Rows of draws have pv_row_words(plan->words) words; undecided has room for plan->words coordinates. */
+/* out (d values) = the report of v, |v| <= bound, as row `row`; v and out may not overlap. After any status but
+ * PV_OK it is called again and starts from the beginning. PV_NEED_BITS: the next address row of this report is not
+ * the next one in the buffer. PV_UNDECIDED: the listed coordinates must be resolved or, if none is listed, the side
+ * of the trial that is next in the buffer, for the vector that is then in draws->undecided->x. PV_NOT_FINITE: the
+ * scale is not a valid noise scale. Rows of draws have pv_row_words(plan->words) words; undecided has room for
+ * plan->words coordinates. */
 pv_status pv_report_draw(const pv_report *plan, pv_draws *draws, uint64_t row, const double *v, double *out);
 
-/* Address rows of the next draws, from `first` on (a row, or a trial of it) up to the last row: at most `capacity`.
- * Returns how many. */
+/* Address rows of the next draws, from `first` on (a row, or one of its trials) up to the last row: at most
+ * `capacity`. Returns how many. */
 int64_t pv_report_upcoming(const pv_report *plan, uint64_t first, uint64_t last_row, int64_t capacity, uint64_t *rows);
 
-/* The address row that the report of a row needs next: its first trial, or the one after those that are used. */
+/* The address row that a row's report needs next: its first trial, or the one after the used ones. */
 uint64_t pv_report_next(const pv_draws *draws, uint64_t row);
 
-/* Coins of a cap: of a trial in the cap of v, and of the cap of -v, those below are rejected; they add up to the
- * threshold. A vector whose direction does not count (not finite, or all but zero) has norm 0. */
+/* Coins of a cap: of trials in the cap of v, and of trials in the cap of -v, those with smaller coins are rejected;
+ * the two thresholds add up to the plan's. A vector whose direction does not count (not finite, or nearly zero) has
+ * norm 0. */
 typedef struct pv_report_coins {
     uint64_t own, other;
     double norm; /* of v in double precision */
@@ -63,8 +65,8 @@ typedef struct pv_report_coins {
 
 pv_report_coins pv_report_coins_of(const pv_report *plan, const double *v);
 
-/* The device's clip: v (d values) = x scaled to the bound where its norm exceeds that; zeros where x is not finite. The
- * norm of v is at most bound (1 + (d + 64) 2^-53). */
+/* The device's clipping: v (d values) = x, scaled to the bound if its norm exceeds that; zeros if x is not finite.
+ * The norm of v is at most bound (1 + (d + 64) 2^-53). */
 void pv_report_clip(double bound, int64_t d, const double *x, double *v);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/pv_math.h"
 #include "noise/pv_mixture.h"
 
-#define LEAST_SQUARE 1e-280 /* of a vector whose direction counts */
+#define LEAST_SQUARE 1e-280 /* least square of a vector whose direction counts */
 
 int64_t pv_report_words(pv_report_kind kind, int64_t d) {
     switch (kind) {
@@ -40,7 +40,7 @@ static inline unsigned char *next_words(const pv_report *plan, pv_draws *draws) 
     return draws->words + (size_t)draws->used * row_bytes(plan);
 }
 
-/* The words of the next address row are used: wipe them, and what was copied of them. */
+/* The words of the next address row are used: wipe them and their copies. */
 static void pass(const pv_report *plan, pv_draws *draws) {
     pv_undecided *und = draws->undecided;
     pv_wipe(next_words(plan, draws), row_bytes(plan));
@@ -53,7 +53,7 @@ static void pass(const pv_report *plan, pv_draws *draws) {
     ++draws->used;
 }
 
-/* The rounding's status; the words are passed where it is done. */
+/* The status of the rounding; the words are passed over when it is done. */
 static pv_status settle(const pv_report *plan, pv_draws *draws, pv_status status) {
     if (status == PV_OK) pass(plan, draws);
     return status;
@@ -87,10 +87,10 @@ static inline side decided(const pv_report *plan, double product, double square,
     const double excess = (both ? fabs(product) : product) - plan->gamma * length * norm;
     if (excess > error) return INSIDE;
     if (excess < -error) return OUTSIDE;
-    return OPEN; /* or NaN, where a word is too deep in the tail */
+    return OPEN; /* or NaN, if a word is too deep in the tail */
 }
 
-/* By single precision, as wide as the processor's vectors: all but one trial in 10^5. */
+/* In single precision, as wide as the processor's vectors: it decides all but one trial in 10^5. */
 static side quick_side(const pv_report *plan, const double *v, double norm, int both, const unsigned char *words,
                        const pv_first_pass *pass) {
     const pv_first_pass_bound *bound = &pass->bounds[PV_GAUSSIAN];
@@ -110,7 +110,7 @@ static side quick_side(const pv_report *plan, const double *v, double norm, int 
         for (int64_t j = 0; j < n; ++j) {
             if (z[j] <= bound->most) continue;
             const pv_value found = pv_lattice_value(PV_GAUSSIAN, pv_word(words + 8 * j));
-            if (!(found.error < 1e-7)) return OPEN; /* within the bound of the others */
+            if (!(found.error < 1e-7)) return OPEN; /* within the bound for the others */
             x[j] = found.z;
         }
         for (int64_t j = n; j < padded; ++j) x[j] = 0.0;
@@ -138,9 +138,10 @@ static side side_of(const pv_report *plan, const double *v, double norm, int bot
     return decided(plan, product, square, sqrt(wrong), norm > 0.0 ? norm : 1.0, both);
 }
 
-/* Trials are uniform on the sphere and independent of v. One outside of both caps is rejected with the probability
- * threshold / 2^64, in the caps with less, in both together with as much: so the law of what is accepted differs
- * between any two v by a factor of at most 1 / (1 - threshold / 2^64), and that of the number of trials not at all. */
+/* Trials are uniform on the sphere and independent of v. One outside both caps is rejected with probability
+ * threshold / 2^64, in each cap with less, in both together with the same total. So the distribution of accepted
+ * trials differs between any two v by a factor of at most 1 / (1 - threshold / 2^64), and that of the number of
+ * trials not at all. */
 static pv_status cap(const pv_report *plan, pv_draws *draws, uint64_t row, const double *v, double *out) {
     const pv_report_coins coins = pv_report_coins_of(plan, v);
     pv_undecided *und = draws->undecided;
@@ -169,7 +170,7 @@ static pv_status cap(const pv_report *plan, pv_draws *draws, uint64_t row, const
     return PV_NEED_BITS;
 }
 
-/* P(+) = 1/2 + v / (2 scale), from words below 2^63 + threshold v / bound: within threshold of 2^63, whatever v is. */
+/* P(+) = 1/2 + v / (2 scale), from words below 2^63 + threshold v / bound: within threshold of 2^63 for every v. */
 static pv_status sign(const pv_report *plan, pv_draws *draws, double v, double *out) {
     const uint64_t half = UINT64_C(1) << 63, word = pv_word(next_words(plan, draws));
     const double r = fabs(v) < plan->bound ? fabs(v) / plan->bound : (double)(v == v);

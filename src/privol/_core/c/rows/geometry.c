@@ -18,7 +18,7 @@ static void project_box(const pv_set *set, double *x, int64_t d) {
     }
 }
 
-/* Neumaier's compensated sum: its error is that of one rounding of the result, whatever the number of terms. */
+/* Neumaier's compensated sum: its error is one rounding of the result, whatever the number of terms. */
 typedef struct exact {
     double sum, low;
 } exact;
@@ -36,7 +36,7 @@ static inline void add(exact *a, double x) {
  * the tau at which the candidates left sum to the total, drop those at or below it, repeat; the set only shrinks.
  * The sum is compensated, so tau errs by a few roundings of the total and every coordinate by as much. */
 static void onto_simplex(double *w, int64_t d, double total, double *work) {
-    double top = w[0], tau, undefined = 0.0; /* NaN if an entry is not finite: comparisons alone would hide it */
+    double top = w[0], tau, undefined = 0.0; /* NaN if an entry is not finite, which comparisons alone would hide */
     for (int64_t j = 0; j < d; ++j) {
         top = w[j] > top ? w[j] : top;
         undefined += w[j] - w[j];

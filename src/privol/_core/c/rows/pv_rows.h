@@ -33,10 +33,10 @@ struct pv_rows {
 /* Largest magnitude of an entry: its square and sums of such squares stay finite. */
 #define PV_ENTRY_MAX 1e150
 
-/* Choose the operations from the layout fields, of the baseline. */
+/* Choose the baseline operations from the layout fields. */
 void pv_rows_bind(pv_rows *rows);
 
-/* Exchange them for those of an instruction-set level (pv_first_pass.h): the same bits. */
+/* Replace them by those of an instruction-set level (pv_first_pass.h): the same bits. */
 void pv_rows_use(pv_rows *rows, int level);
 
 /* CSR structure: row pointers within bounds, indices in range and strictly ascending.
@@ -50,7 +50,7 @@ double pv_rows_norm(const pv_rows *rows, int64_t i);
  * returns the first such row, or n. */
 int64_t pv_rows_norms(const pv_rows *rows, double *sqnorms);
 
-/* First column of row i whose entry is not usable, or d. *value receives it. */
+/* First column of row i with an unusable entry, or d. *value receives the entry. */
 int64_t pv_rows_bad_column(const pv_rows *rows, int64_t i, double *value);
 
 /* Operations on vectors of doubles, with the same bits at every level. */

@@ -27,7 +27,7 @@ static inline double reduce(const double a[LANES]) {
         __VA_ARGS__                     \
     }
 #define PIECES SINGLE
-/* What is read and written of a vector in a body of PIECES. */
+/* Reading and writing a vector in a body of PIECES. */
 #define AT(p) (*(const V *)(const void *)((p) + c))
 #define TO(p) (*(V *)(void *)((p) + c))
 
@@ -73,8 +73,9 @@ static inline double reduce(const double a[LANES]) {
 #undef RETURN_SUM
 
 #if PV_TARGETS
-/* All loops over a vector cut it into the same pieces, as wide as the registers of their level, and the last entries into
- * halves of that: what was just written reaches a load within the piece from the store buffer, others wait for memory. */
+/* All loops over a vector cut it into the same pieces, as wide as the registers of their level, and the last entries
+ * into halves of that: a load within the piece just written is served from the store buffer, others wait for memory.
+ * */
 typedef double two __attribute__((vector_size(16), aligned(8), may_alias));
 typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
 typedef double eight __attribute__((vector_size(64), aligned(8), may_alias));
@@ -156,7 +157,7 @@ INLINE double reduce_v3(__m256d low, __m256d high) {
 #undef LEVEL
 #undef PIECES
 
-/* Sums wait for their additions, which are as many: they stay as they are. */
+/* Sums wait for their additions anyway, whose number is the same: they stay as they are. */
 #define LEVEL PV_V4
 #define PIECES(n, ...)                                         \
     int64_t c = 0;                                             \
@@ -239,7 +240,7 @@ pv_status pv_rows_check(const pv_rows *r, int64_t *bad) {
     return r->is_csr ? checks[r->is_f32 != 0][r->wide_indices != 0](r, bad) : PV_OK;
 }
 
-/* NaN fails every comparison, so it counts as bad without a test of its own. */
+/* NaN fails every comparison, so it counts as bad without a separate test. */
 static inline int usable(double v) { return fabs(v) <= PV_ENTRY_MAX; }
 
 static inline double entry(const pv_rows *r, int64_t i, int64_t j) {

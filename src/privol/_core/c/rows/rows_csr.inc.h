@@ -31,8 +31,8 @@ static double CSR(sqnorm)(const pv_rows *r, int64_t i) {
     return reduce(acc);
 }
 
-/* The pointers first, then all columns and their falls in one pass that compilers turn into vector code: a fall from
- * one row to the next is no fault. */
+/* The pointers first, then all columns and their descents in one pass that compilers vectorise: a descent from one
+ * row to the next is not a fault. */
 static pv_status CSR(check)(const pv_rows *r, int64_t *bad) {
     const INDEX *indptr = (const INDEX *)r->indptr, *indices = (const INDEX *)r->indices;
     *bad = 0;

@@ -16,7 +16,7 @@ LEVEL static void VECTOR(follow)(const double *restrict start, double held, cons
     PIECES(n, TO(x) = (held * AT(start) - (AT(base) + AT(sum))) * length;)
 }
 
-/* Four buffers in one pass, then those that are left: the same operations in the same order. */
+/* Four buffers in one pass, then the remaining ones: the same operations in the same order. */
 LEVEL static void VECTOR(mix)(const double *theta, const double *omega, int q, const double *restrict w,
                               double *restrict buffers, double *restrict x, int64_t n) {
     const double *so_far = w;

@@ -5,7 +5,7 @@
 
 static inline double fourth_root(double t) { return sqrt(sqrt(t)); }
 
-/* How far from the point round t asks. */
+/* The distance from the point at which round t asks. */
 static double distance_of(const pv_bandit_plan *plan, double t) {
     const double far = plan->fixed ? plan->distance : plan->distance / (plan->pair ? sqrt(t) : fourth_root(t));
     return far < plan->most ? far : plan->most;
@@ -16,14 +16,14 @@ static double length_of(const pv_bandit_plan *plan, double t) {
     return plan->length / (plan->pair ? sqrt(t) : sqrt(t) * fourth_root(t));
 }
 
-/* The factor that draws a point to 0, so that what is as far from it is still in the set. */
+/* The factor that draws a point towards 0, so that all points within the distance are still in the set. */
 static double shrinkage(const pv_bandit_plan *plan, double distance) { return 1.0 - distance / plan->inner; }
 
 void pv_bandit_begin(pv_bandit *it, const pv_bandit_plan *plan) {
     const int64_t d = plan->run.d;
     const double far = distance_of(plan, (double)it->steps + 1.0), keep = shrinkage(plan, far);
     const double *e = it->directions + it->used++ * d;
-    const double norm = sqrt(pv_sqnorm(e, d)); /* of a lattice's point: not quite 1 */
+    const double norm = sqrt(pv_sqnorm(e, d)); /* of a lattice point: not quite 1 */
     for (int64_t c = 0; c < d; ++c) {
         it->direction[c] = e[c] / norm;
         it->asked[c] = keep * it->point[c] + far * it->direction[c];
@@ -52,7 +52,7 @@ pv_status pv_bandit_tell(pv_bandit *it, const pv_bandit_plan *plan, const double
     ++it->run.t;
     it->run.pending = 1;
     it->run.n_null += !values;
-    if (values) keep_secret(it, plan, values); /* else it is 0 */
+    if (values) keep_secret(it, plan, values); /* otherwise it is 0 */
     return PV_OK;
 }
 
@@ -60,7 +60,7 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
     pv_bandit *it = (pv_bandit *)state;
     const pv_bandit_plan *plan = (const pv_bandit_plan *)run;
     double values[2] = {0.0, 0.0};
-    state->pending = 1; /* every row sends a report, the null row too */
+    state->pending = 1; /* every row sends a report, even the null row */
     if (norm < 0.0) {
         ++state->n_null;
         return PV_OK; /* the value is 0 */
@@ -70,15 +70,15 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
         values[k] = run->loss.value(&run->loss, pv_predict(it->asked + k * run->d, run, rows, i, f), y);
         if (values[k] != values[k]) {
             if (run->loss.user) return PV_NOT_FINITE;
-            values[k] = plan->high; /* no row answers by an error instead of a report */
+            values[k] = plan->high; /* no row may be answered by an error in place of a report */
         }
     }
     keep_secret(it, plan, values);
     return PV_OK;
 }
 
-/* A step against the estimate of the gradient, report times direction or the report itself, which may be in the run's
- * work; then the points of the next round. */
+/* A step against the estimate of the gradient, which is report times direction or the report itself, and may be in
+ * the run's work; then the points of the next round. */
 static void move(pv_bandit *it, const pv_bandit_plan *plan, const double *report, const pv_vectors *vectors) {
     const int64_t d = plan->run.d;
     const double t = (double)it->steps + 1.0, far = distance_of(plan, t);
@@ -124,5 +124,5 @@ pv_status pv_bandit_receive(pv_bandit *it, const pv_bandit_plan *plan, const dou
     return PV_OK;
 }
 
-/* Reports find the words that they need by themselves. */
+/* Reports find the words that they need themselves. */
 const pv_method pv_bandit_method = {learn, release, NULL, NULL};

@@ -8,7 +8,7 @@ static inline int ends_step(const pv_gradient_plan *plan, int64_t t) {
     return t % plan->batch == 0 || t == plan->run.horizon;
 }
 
-/* Row state->t has come: what is due after it. */
+/* Row state->t has come: sets what is due after it. */
 static void arrive(pv_state *state, const pv_gradient_plan *plan) {
     if (ends_step(plan, state->t)) state->pending = 1;
 }
@@ -73,7 +73,7 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
             pv_status status =
                 pv_draws_round(draws, (uint64_t)state->t, plan->std, it->sum, 1.0, run->d, run->magnitude, r);
             if (status != PV_OK) return status;
-            /* what all steps cost together, of which a row is in one only, and a user in some */
+            /* what all steps cost together: each row is in only one of them, and a user's in several */
             if (it->steps == 0) pv_spend(state, (plan->sensitivity / plan->std) * (plan->sensitivity / plan->std));
         } else {
             memcpy(r, it->sum, (size_t)run->d * sizeof(double));

@@ -7,7 +7,7 @@ void pv_iterate_read(const pv_iterate *it, int64_t d, double *out) {
     for (int64_t j = 0; j < d; ++j) out[j] = it->s * it->u[j] + 0.0;
 }
 
-/* x = s u with s = 1 and the norm summed afresh. */
+/* x = s u with s = 1, and the norm computed afresh. */
 static void materialise(pv_iterate *it, int64_t d) {
     pv_iterate_read(it, d, it->u);
     it->s = 1.0;
@@ -29,7 +29,7 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
         q = qx + (run->intercept ? 1.0 : 0.0);
         p = pv_predict(it->u, run, rows, i, f);
         plan->update(plan, a, a1, nn, it->s * p, q, y, &g, &k);
-        if (!(g - g == 0.0 && k - k == 0.0)) { /* a user's loss: nothing moves, and nothing is released */
+        if (!(g - g == 0.0 && k - k == 0.0)) { /* a user's loss: nothing changes, and nothing is released */
             it->nn = (double)NAN;
             return PV_NOT_FINITE;
         }
@@ -41,10 +41,10 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
             rows->ops->axpy(rows, i, step * f, it->u);
             if (run->intercept) it->u[d - 1] += step;
             it->nn += step * (2.0 * p + step * q);
-            if (it->nn < 0.0) it->nn = 0.0; /* NaN stays, and stops the run */
+            if (it->nn < 0.0) it->nn = 0.0; /* NaN stays and stops the run */
         }
         it->s = s1;
-    } else { /* a = 0: the old iterate has no weight left */
+    } else { /* a = 0: the old iterate has no weight */
         memset(it->u, 0, (size_t)d * sizeof(double));
         it->s = 1.0;
         if (g != 0.0) {

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What is due after row state->t, which the sums have. The horizon ends a leaf that is not full. */
+/* Sets what is due after row state->t, which the sums include. The horizon ends a leaf that is not full. */
 static pv_status arrived(pv_leader *it, const pv_leader_plan *plan) {
     pv_state *state = &it->run;
     if (state->t == 1) pv_spend(state, plan->cost);
@@ -18,7 +18,7 @@ static pv_status arrive(pv_leader *it, const pv_leader_plan *plan, const double 
     return status == PV_OK ? arrived(it, plan) : status;
 }
 
-/* The slopes of row i times f at the point, one for each output, scaled to a norm of at most `most`. */
+/* The slopes of row i times f at the point, one for each output, scaled to norm at most `most`. */
 static pv_status slopes_of(const pv_leader *it, const pv_plan *run, const pv_rows *rows, int64_t i, double f, double y,
                            double most, double *slopes) {
     const pv_outputs *outputs = &run->outputs;
@@ -59,8 +59,8 @@ static void add_gradient(const pv_plan *run, const pv_rows *rows, int64_t i, dou
     }
 }
 
-/* Sparse rows of a step of several rows: each is added where it has entries, so only a step passes over all coordinates.
- * The same bits: no sum is -0, to which adding 0 would make a difference. */
+/* Sparse rows of a step of several rows: each is added only where it has entries, so only the step itself passes
+ * over all coordinates. The bits are the same: no sum is -0, for which adding 0 would matter. */
 static int enters_leaf(const pv_leader *it, const pv_rows *rows) {
     return rows->is_csr && it->sums.plan->leaf > 1 && pv_prefix_in_doubles(&it->sums);
 }
@@ -113,13 +113,13 @@ void pv_leader_end_leaf(pv_leader *it) {
 
 static int64_t steps_of(const pv_leader *it) { return it->sums.first_step + it->sums.step; }
 
-/* The weight of the gradients that the point is computed from: their number, unless the sum forgets. */
+/* The weight of the gradients in the point: their number, unless the sum forgets. */
 static double weight_of(const pv_leader *it) {
     const pv_prefix_plan *sums = it->sums.plan;
     return sums->discount < 1.0 || sums->window ? *it->sums.weight : (double)it->run.t;
 }
 
-/* The strong convexity around the starting point, in an epoch: by default that of all rows to its end. */
+/* The strong convexity around the starting point in an epoch: by default that of all rows to the epoch's end. */
 static double held_by(const pv_leader *it, const pv_leader_plan *plan) {
     const int64_t epoch = it->sums.epoch;
     if (epoch == 0 || plan->reach == 0.0) return plan->regularization;
@@ -138,12 +138,12 @@ static void follow(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *
     vectors->scale(x, pv_into_set(run, x, x + run->d, vectors), it->point, run->d);
 }
 
-/* The part of a square that is not to be expected without a drift. */
+/* The part of a square that cannot be explained without a drift. */
 static double beyond(double square, double expected) { return square > expected ? 1.0 - expected / square : 0.0; }
 
-/* What is shown: the slow average of the points, and as much of the way to the quick one as their difference stands out
- * of its noise, over all coordinates; as much again as it stands out by far, and of what single rows may do. `noise` is
- * that of the points, in coordinates with the noise of the sums. */
+/* The model shown: the slow average of the points, moved towards the quick one as far as their difference, over all
+ * coordinates, exceeds its noise; and moved again beyond the quick one if the difference also exceeds by far what
+ * single rows may cause. `noise` is that of the points, in coordinates with the noise of the sums. */
 static void show(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *vectors, int64_t step, int64_t k,
                  double noise) {
     const pv_plan *run = &plan->run;
@@ -163,9 +163,9 @@ static void show(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *ve
     for (int64_t c = 0; c < run->d; ++c) it->shown[c] = x[c] * f + 0.0;
 }
 
-/* The sums of a feature, over all scores, are taken as far as they stand out of the noise, and divided by the strong
- * convexity of the step: the positive part of James and Stein's estimate. Along them the point has the noise of the
- * sums, across them what is left of it. */
+/* The sums of a feature, over all scores, are shrunk by what noise explains and divided by the strong convexity of
+ * the step: the positive-part James-Stein estimate. Along them the point has the noise of the sums, across them its
+ * remainder. */
 static void follow_tuned(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *vectors) {
     const pv_plan *run = &plan->run;
     const pv_tuning *tuning = &plan->tuning;

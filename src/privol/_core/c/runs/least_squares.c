@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows that wait enter the leaf, of which they are the last of so many: in their order, each with its own roundings. */
+/* Add the waiting rows to the leaf, whose last rows they are, in order and each with its own rounding. */
 static void gather(pv_least_squares *s, int64_t of_leaf) {
     if (s->waiting == 0) return;
     s->add(s->rows, s->targets, s->waiting, s->ridge.d, s->waiting == of_leaf, s->sums.leaf);
@@ -78,13 +78,13 @@ static pv_status learn(pv_state *state, const pv_plan *plan, const pv_rows *rows
     return status;
 }
 
-/* The weight of the rows in the sums that are released: their number, unless the sums forget. */
+/* The weight of the rows in the released sums: their number, unless the sums forget. */
 static double weight_of(const pv_least_squares *s) {
     const pv_prefix_plan *sums = s->sums.plan;
     return sums->discount < 1.0 || sums->window ? *s->sums.weight : (double)(s->run.t - s->sums.in_leaf);
 }
 
-/* What is added for the noise of the sums: variances of ended epochs and of this one add up. */
+/* The shift for the noise of the sums: variances of the ended epochs and of this one add up. */
 static double shift_of(const pv_least_squares_plan *p, const pv_prefix *sums) {
     const int64_t epoch = sums->epoch < p->ended.last ? sums->epoch : p->ended.last;
     double shift = 0.0;
@@ -96,7 +96,7 @@ static double shift_of(const pv_least_squares_plan *p, const pv_prefix *sums) {
     return sums->epoch == 0 ? shift : sqrt(pv_at_epoch(&p->ended, sums->epoch) + shift * shift);
 }
 
-/* The model of the sums released so far. Before the first: the starting point, which is 0. */
+/* The model of the sums released so far. Before the first release: the starting point, which is 0. */
 static pv_status publish(pv_least_squares *s, const pv_least_squares_plan *p, int level) {
     const int64_t d = p->run.d;
     double *x = s->run.work;

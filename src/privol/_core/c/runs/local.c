@@ -16,7 +16,7 @@ pv_status pv_local_gradient(pv_state *state, const pv_plan *run, double bound, c
     double g = run->loss.slope(&run->loss, pv_predict(point, run, rows, i, f), y);
     if (g != g) {
         if (run->loss.user) return PV_NOT_FINITE;
-        g = 0.0; /* no row answers by an error instead of a report */
+        g = 0.0; /* no row may be answered by an error in place of a report */
     }
     g = g > most ? most : (g < -most ? -most : g);
     if (g != 0.0) {
@@ -29,7 +29,7 @@ pv_status pv_local_gradient(pv_state *state, const pv_plan *run, double bound, c
 static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows, int64_t i, double y, double norm) {
     pv_local *it = (pv_local *)state;
     const double bound = ((const pv_local_plan *)run)->report.bound;
-    state->pending = 1; /* every row sends a report, the null row too: its gradient is 0 */
+    state->pending = 1; /* every row sends a report, even the null row, whose gradient is 0 */
     return pv_local_gradient(state, run, bound, it->point, rows, i, y, norm, it->gradient);
 }
 
@@ -43,7 +43,7 @@ void pv_local_tell(pv_local *it, const pv_local_plan *plan, const double *gradie
         ++state->n_null;
 }
 
-/* The step of the point with that number, `squares` the sum of the squared norms of the reports before it. */
+/* The step to the point with that number; `squares` is the sum of the squared norms of the earlier reports. */
 static double pace(const pv_local_plan *plan, double number, double squares) {
     switch (plan->pace) {
     case PV_ROOT: return plan->length / sqrt(number);
@@ -53,8 +53,8 @@ static double pace(const pv_local_plan *plan, double number, double squares) {
     }
 }
 
-/* Where all models are allowed, coordinates are held within what leaves every score of a row finite: by a rule of the
- * reports alone. */
+/* If all models are allowed, coordinates are limited so that every score of a row stays finite: a rule that depends
+ * on the reports alone. */
 static double held(double x) { return x > PV_ENTRY_MAX ? PV_ENTRY_MAX : (x < -PV_ENTRY_MAX ? -PV_ENTRY_MAX : x); }
 
 static void settle(pv_local *it, const pv_local_plan *plan, double *w, const pv_vectors *vectors) {
@@ -113,7 +113,7 @@ static void bet(pv_local *it, const pv_local_plan *plan, double *r, const pv_vec
     go_along(it, plan, held(held(m) * plan->wealth), r, vectors); /* m may have been infinite */
 }
 
-/* Experts of its length. */
+/* The same direction, with a length from experts. */
 static void advise(pv_local *it, const pv_local_plan *plan, double *r, const pv_vectors *vectors) {
     const double gain = -vectors->dot(r, it->sum, plan->run.d);
     it->x += gain;
@@ -142,7 +142,7 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
     pv_report_clip(plan->report.bound, run->d, it->gradient, v); /* as a device does */
     pv_status status = pv_report_draw(&plan->report, draws, (uint64_t)state->t, v, r);
     if (status != PV_OK) return status;
-    state->n_clipped += square > most * (1.0 + 0x1p-30); /* not what is beyond by roundings alone */
+    state->n_clipped += square > most * (1.0 + 0x1p-30); /* not rows that exceed it only by rounding */
     memset(it->gradient, 0, (size_t)run->d * sizeof(double));
     move(it, plan, r, vectors);
     if (state->t == state->next_release) pv_publish(state, run, it->point, 1.0, vectors);
@@ -157,5 +157,5 @@ void pv_local_receive(pv_local *it, const pv_local_plan *plan, const double *rep
     if (state->t == state->next_release) pv_publish(state, &plan->run, it->point, 1.0, vectors);
 }
 
-/* Reports find the words that they need by themselves: one may take several trials. */
+/* Reports find the words that they need themselves: a report may take several trials. */
 const pv_method pv_local_method = {learn, release, NULL, NULL};

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Coordinates that are mixed at a time: those of all nodes fit into the nearest caches. */
+/* Coordinates mixed at a time: those of all nodes fit into the nearest caches. */
 #define BLOCK 512
 
-/* Draws that nodes here have made when row t has been learnt, the draws of all earlier rounds among them. */
+/* Draws made by the nodes here when row t has been learnt, including those of all earlier rounds. */
 static inline int64_t due(const pv_network_plan *plan, int64_t t) {
     if (t == plan->run.horizon) return plan->rounds * plan->own;
     if (plan->batch == 1) return t;
@@ -59,7 +59,7 @@ static inline double *gradient_of(const pv_network *it, const pv_network_plan *p
     return plan->batch == 1 ? it->gradients : it->gradients + node * plan->run.d;
 }
 
-/* A row has come: what is due after it. */
+/* A row has come: sets what is due after it. */
 static inline void arrive(pv_network *it, const pv_network_plan *plan) {
     it->turn = it->turn + 1 == plan->own ? 0 : it->turn + 1;
     it->run.pending = due(plan, it->run.t) > made(it, plan);
@@ -109,7 +109,7 @@ static pv_status send(pv_network *it, const pv_network_plan *plan, pv_draws *dra
     if (plan->batch == 1)
         pv_report_clip(plan->bound, d, g, v);
     else
-        memcpy(v, g, (size_t)d * sizeof(double)); /* every one of them was scaled to the bound */
+        memcpy(v, g, (size_t)d * sizeof(double)); /* each of them was scaled to the bound */
     if (plan->position == PV_AFTER) {
         for (int64_t c = 0; c < d; ++c) r[c] = keep * b[c] - scale * v[c];
         const double f = pv_into_set(run, r, v, vectors);
@@ -156,12 +156,12 @@ static void mix(const pv_network_plan *plan, const int64_t *indptr, int64_t from
     }
 }
 
-/* What is left of a vector beyond the threshold. */
+/* The vector after the threshold is subtracted. */
 static void cut(const double *x, double threshold, double *out, int64_t n) {
     for (int64_t c = 0; c < n; ++c) out[c] = soft(x[c], threshold);
 }
 
-/* The noise of what was sent in the round that is complete, and the standard deviation of its mean over all nodes. */
+/* The noise of what was sent in the completed round, and the standard deviation of its mean over all nodes. */
 static double add_noise(pv_network *it, const pv_network_plan *plan) {
     const int64_t m = plan->nodes;
     double of = pace(plan, (double)it->round + 1.0) / (double)plan->batch, total = 0.0;
@@ -206,8 +206,8 @@ void pv_network_publish(pv_network *it, const pv_network_plan *plan) {
     pv_network_show(it, plan, it->mixes, plan->own);
 }
 
-/* All nodes here have sent in a round: mix, and publish what is due. PV_NEED_FAR: the matrix is not known yet, or what
- * others sent is not here. */
+/* All nodes here have sent in a round: mix, and publish what is due. PV_NEED_FAR: the matrix is not known yet, or
+ * what others sent is not here. */
 static pv_status complete(pv_network *it, const pv_network_plan *plan, const pv_vectors *vectors) {
     const int64_t d = plan->run.d, m = plan->nodes;
     const int64_t *indptr = pv_network_matrix(it, plan);
@@ -252,5 +252,5 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
     }
 }
 
-/* Reports find the words that they need by themselves. */
+/* Reports find the words that they need themselves. */
 const pv_method pv_network_method = {learn, release, NULL, shown};

@@ -1,4 +1,4 @@
-/* Descent on the values of losses alone: the learner asks for one value, or two, at points beside its own, and a device
+/* Descent on loss values alone: the learner asks for one value, or two, at points next to its own, and a device
  * answers with a randomized number. Directions are public.
  */
 #ifndef PV_BANDIT_H
@@ -39,15 +39,15 @@ typedef struct pv_bandit {
 
 extern const pv_method pv_bandit_method;
 
-/* The points of the next round, by the next direction: for a run that begins. */
+/* Sets the points of the next round from the next direction, when a run begins. */
 void pv_bandit_begin(pv_bandit *it, const pv_bandit_plan *plan);
 
 /* Learn values (one, or those at both points) that somebody else took, as one row; NULL: the null row. PV_NOT_FINITE: a
  * value is NaN; nothing was learnt. */
 pv_status pv_bandit_tell(pv_bandit *it, const pv_bandit_plan *plan, const double *values);
 
-/* Learn a report that a device made, of as many values as reports have. PV_NEED_FAR: no direction is left; nothing was
- * learnt. */
+/* Learn a report that a device made, with as many values as reports have. PV_NEED_FAR: no direction is left, and
+ * nothing was learnt. */
 pv_status pv_bandit_receive(pv_bandit *it, const pv_bandit_plan *plan, const double *report, const pv_vectors *vectors);
 
 #endif

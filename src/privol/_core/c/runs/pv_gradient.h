@@ -24,8 +24,8 @@ typedef struct pv_gradient {
 
 extern const pv_method pv_gradient_method;
 
-/* Learn a gradient that somebody else took at the point, as one row; NULL: the null row. What becomes pending is left to
- * pv_run. */
+/* Learn a gradient taken elsewhere at the point, as one row; NULL: the null row. pv_run handles what becomes
+ * pending. */
 void pv_gradient_tell(pv_gradient *it, const pv_gradient_plan *plan, const double *gradient);
 
 #endif

@@ -20,7 +20,8 @@ struct pv_iterate_plan {
     int64_t refresh; /* rows between recomputations of the norm */
 };
 
-/* What pv_schedule_fill gives for the next releases, drawn up for several of them at once: divisions overlap. */
+/* Results of pv_schedule_fill for the next releases, computed for several of them at once so that divisions overlap.
+ * */
 #define PV_SCALES 32
 typedef struct pv_scales {
     int64_t row; /* of entry `used` */
@@ -40,7 +41,7 @@ extern const pv_method pv_iterate_method;
 void pv_update_implicit(const pv_iterate_plan *, double, double, double, double, double, double, double *, double *);
 void pv_update_gradient(const pv_iterate_plan *, double, double, double, double, double, double, double *, double *);
 
-/* Publish the iterate after row it->run.t with a given noise std (the re-calibrated last release). */
+/* Publish the iterate after row it->run.t with a given noise std (for a last release that was calibrated again). */
 pv_status pv_iterate_release(pv_iterate *it, const pv_iterate_plan *plan, double std, double sensitivity,
                              pv_draws *draws);
 

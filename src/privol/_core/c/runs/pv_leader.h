@@ -1,5 +1,5 @@
-/* Follow the regularised leader: running sums of gradients are perturbed by one private prefix sum, and every point is
- * computed from what that has released. Gradients are taken at such points, hence at public ones. */
+/* Follow the regularised leader: running sums of gradients are perturbed by one private prefix sum, and every point
+ * is computed from its releases. Gradients are taken at these points, so at public ones. */
 #ifndef PV_LEADER_H
 #define PV_LEADER_H
 
@@ -7,7 +7,8 @@
 #include "prefix/pv_prefix.h"
 #include "runs/pv_run.h"
 
-/* How a leader follows that tunes itself: the strong convexity and the threshold of each step, and what is shown. */
+/* How a leader that tunes itself follows: the strong convexity and the threshold of each step, and the model shown.
+ * */
 typedef struct pv_tuning {
     int64_t n;               /* parts of the run; 0: it does not tune itself */
     const int64_t *until;    /* the last step of each, ascending; that of the last part is the run's */
@@ -45,11 +46,11 @@ typedef struct pv_leader {
 
 extern const pv_method pv_leader_method;
 
-/* Learn a gradient that somebody else took at the point, as one row; NULL: the null row. What becomes pending is left to
- * pv_run. */
+/* Learn a gradient taken elsewhere at the point, as one row; NULL: the null row. pv_run handles what becomes
+ * pending. */
 pv_status pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient);
 
-/* A leaf that has begun becomes a step as it is: rows are at an end. What becomes pending is left to pv_run. */
+/* A leaf that has begun becomes a step as it is: no more rows follow. pv_run handles what becomes pending. */
 void pv_leader_end_leaf(pv_leader *it);
 
 #endif

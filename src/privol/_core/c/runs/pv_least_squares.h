@@ -1,7 +1,7 @@
-/* Online least squares on private moments: what is perturbed are the running sums of svec(v v') and y v, by one private
- * prefix sum; models are solved from what that has released.
+/* Online least squares on private moments: the running sums of svec(v v') and y v are perturbed by one private
+ * prefix sum, and models are solved from its releases.
  *
- * Rows are brought to unit bounds: v = x / row_bound with the intercept's constant inside the bound, y / y_bound.
+ * Rows are scaled to unit bounds: v = x / row_bound with the intercept's constant inside the bound, y / y_bound.
  */
 #ifndef PV_LEAST_SQUARES_H
 #define PV_LEAST_SQUARES_H
@@ -39,17 +39,17 @@ typedef struct pv_least_squares {
 
 extern const pv_method pv_least_squares_method;
 
-/* Rows that wait enter the sum of their leaf: what is kept of a run is its sums. No bit depends on when. */
+/* Add waiting rows to the sum of their leaf, because only sums of a run are kept. No bit depends on when. */
 void pv_least_squares_gather(pv_least_squares *s);
 
-/* The sum of a leaf of rows first, ..., first + n - 1, into `out`: what learning them one by one leaves in the sum of their
- * leaf, to the bit. Of `counts` the numbers of scaled and of null rows grow; `scratch` has PV_MOMENT_ROWS (d + 1) numbers.
- * To be used where leaves are added up in doubles (pv_prefix_in_doubles). */
+/* The sum of a leaf of rows first, ..., first + n - 1 into `out`: the same bits as learning them one by one leaves
+ * in the sum of their leaf. The numbers of scaled and of null rows in `counts` grow; `scratch` has PV_MOMENT_ROWS (d
+ * + 1) numbers. For use if leaves are added up in doubles (pv_prefix_in_doubles). */
 void pv_least_squares_leaf(const pv_least_squares_plan *plan, pv_moments add, const pv_rows *rows, const double *y,
                            int64_t first, int64_t n, pv_state *counts, double *scratch, double *out);
 
-/* Rows are at an end, and nothing is pending: a leaf that has begun is ended, and a model of all rows is due, unless it is
- * released already. Once a run, whose horizon is then the rows so far. */
+/* No more rows follow, and nothing is pending: a leaf that has begun ends, and a model of all rows becomes due,
+ * unless it is released already. Once a run, whose horizon then is the rows so far. */
 void pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *plan);
 
 #endif

@@ -1,5 +1,5 @@
-/* Learners that see reports alone: the gradient of every row is taken at a public point, scaled to its bound and
- * randomized, as its user's device would do it, and all that follows is public.
+/* Learners that see only reports: the gradient of every row is taken at a public point, scaled to its bound and
+ * randomized, as its user's device would do; everything after that is public.
  */
 #ifndef PV_LOCAL_H
 #define PV_LOCAL_H
@@ -9,7 +9,7 @@
 #include "reports/pv_report.h"
 #include "runs/pv_run.h"
 
-/* What a report does to the point. */
+/* How a report changes the point. */
 typedef enum pv_update {
     PV_GREEDY, /* w <- Proj(keep w - step r) */
     PV_LAZY,   /* theta <- theta - r, w <- Proj(step theta) */
@@ -17,7 +17,7 @@ typedef enum pv_update {
     PV_EXPERTS /* the same direction, the magnitude a mean of experts */
 } pv_update;
 
-/* Length of the step that makes the point of report t + 1. */
+/* Length of the step to the point of report t + 1. */
 typedef enum pv_pace {
     PV_CONSTANT, /* length */
     PV_ROOT,     /* length / sqrt(t) */
@@ -55,14 +55,14 @@ typedef struct pv_local {
 
 extern const pv_method pv_local_method;
 
-/* Add the gradient of row i, scaled to its bound, at a point: as a learner takes it, and a device that a learner asks.
- * norm: the row's squared norm, -1 for the null row. Of the state only its counters of rows are used. PV_NOT_FINITE: of a
- * user's loss. */
+/* Add the gradient of row i, scaled to its bound, at a point: as a learner computes it, and a device that a learner
+ * asks. norm: the row's squared norm, -1 for the null row. Only the state's counters of rows are used.
+ * PV_NOT_FINITE: from a user's loss. */
 pv_status pv_local_gradient(pv_state *state, const pv_plan *run, double bound, const double *point, const pv_rows *rows,
                             int64_t i, double y, double norm, double *gradient);
 
-/* Learn a gradient that somebody else took at the point, as one row; NULL: the null row. What becomes pending is left to
- * pv_run. */
+/* Learn a gradient taken elsewhere at the point, as one row; NULL: the null row. pv_run handles what becomes
+ * pending. */
 void pv_local_tell(pv_local *it, const pv_local_plan *plan, const double *gradient);
 
 /* Learn a report that a device made: coordinates of at most PV_REPORT_MAX. */

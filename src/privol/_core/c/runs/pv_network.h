@@ -1,9 +1,9 @@
-/* Nodes that learn together: in every round each mixes what its neighbours sent, takes the gradients of its own rows
- * there, and sends the step that a randomized gradient makes. What is sent is all that anybody, its sender too, goes on
- * from; all that follows is public.
+/* Nodes that learn together: in every round each node mixes what its neighbours sent, takes the gradients of its own
+ * rows there, and sends the step made from a randomized gradient. Everybody, including the sender, continues only
+ * from what is sent, so everything after that is public.
  *
  * Rows go to the nodes of this process in turn, `batch` times around in a round; the horizon ends a round that is not
- * full. Node i sends in round t (from 1 on) with the address row (t - 1) nodes + i + 1, wherever it is.
+ * full. Node i sends in round t (from 1 on) with the address row (t - 1) nodes + i + 1, in whichever process it is.
  */
 #ifndef PV_NETWORK_H
 #define PV_NETWORK_H
@@ -13,14 +13,14 @@
 #include "reports/pv_report.h"
 #include "runs/pv_run.h"
 
-/* Where the randomizer stands. */
+/* Where the randomizer is applied. */
 typedef enum pv_position {
     PV_BEFORE, /* it has the gradients; the step and the projection follow */
     PV_SCALED, /* likewise, and its noise is in proportion to the step's length */
     PV_AFTER   /* it has the projected step, with noise in proportion to its length */
 } pv_position;
 
-/* What is taken off the coordinates of a mix to make a node's model of it. */
+/* What is subtracted from the coordinates of a mix to make a node's model. */
 typedef enum pv_threshold {
     PV_DENSE,    /* nothing: the model is the mix */
     PV_OF_STEP,  /* l1 times the length of the next step */
@@ -28,7 +28,7 @@ typedef enum pv_threshold {
     PV_OF_NOISE  /* l1 standard deviations of the noise in a coordinate */
 } pv_threshold;
 
-/* Mixing matrices of the rounds first, first + 1, ..., first + rounds - 1; of all rounds where periodic (first = 1). */
+/* Mixing matrices of the rounds first, first + 1, ..., first + rounds - 1; of all rounds if periodic (first = 1). */
 typedef struct pv_mixing {
     int64_t first, rounds;
     int periodic;
@@ -75,28 +75,28 @@ typedef struct pv_network {
 
 extern const pv_method pv_network_method;
 
-/* Points at the start, of which all nodes have the same. */
+/* Set the starting points, which are the same for all nodes. */
 void pv_network_start(pv_network *it, const pv_network_plan *plan);
 
 /* Address row of the next draw. */
 uint64_t pv_network_address(const pv_network *it, const pv_network_plan *plan);
 
-/* Which round releases next, and which row ends it. */
+/* The round that releases next, and the row that ends it. */
 void pv_network_plan_release(pv_network *it, const pv_network_plan *plan);
 
-/* Rows of the mixing matrix that ends the round under way, of round `round` + 2; NULL: it is not known yet. */
+/* Rows of the mixing matrix that ends the current round, that of round `round` + 2; NULL: not known yet. */
 const int64_t *pv_network_matrix(const pv_network *it, const pv_network_plan *plan);
 
-/* The mean of the rows of x, of d values each, added in their order. */
+/* The mean of the rows of x, of d values each, added in order. */
 void pv_network_mean(const double *x, int64_t rows, int64_t d, double *mean);
 
-/* The released model is that of the mean of some nodes' mixes: of those here, or of all. */
+/* Set the released model to the mean of some nodes' mixes: of those here, or of all. */
 void pv_network_show(pv_network *it, const pv_network_plan *plan, const double *mixes, int64_t nodes);
 
-/* Release the models of the last round that is complete. */
+/* Release the models of the last complete round. */
 void pv_network_publish(pv_network *it, const pv_network_plan *plan);
 
-/* Learn a gradient that somebody else took at the model of the node whose turn it is; NULL: the null row's. */
+/* Learn a gradient taken elsewhere at the model of the node whose turn it is; NULL: the null row's. */
 void pv_network_tell(pv_network *it, const pv_network_plan *plan, const double *gradient);
 
 #endif

@@ -1,8 +1,8 @@
 /* The stream loop that all learners share.
  *
- * Order at row t, as the privacy arguments need it: the row is scaled to its bound, the method learns it, and only
- * then, where one is due, the method's perturbation is made and its result, projected, is published. What a method keeps
- * secret and what it perturbs is its own; the loop sees the released point alone.
+ * Order at row t, as the privacy arguments need it: the row is scaled to its bound, and the method learns it; only
+ * then, if a release is due, the method's perturbation is made and its projected result is published. What a method
+ * keeps secret and what it perturbs is its own matter; the loop sees only the released point.
  */
 #ifndef PV_RUN_H
 #define PV_RUN_H
@@ -19,18 +19,19 @@
 typedef struct pv_plan pv_plan;
 typedef struct pv_state pv_state;
 
-/* The steps of a learner. Its own plan and state begin with a pv_plan and a pv_state. */
+/* The operations of a learner. Its own plan and state begin with a pv_plan and a pv_state. */
 typedef struct pv_method {
-    /* Learn row i as row state->t of the run: y is its target within its bound, norm the row's squared norm as it was
-     * given, -1 for the null row. Sets state->pending where a draw is due, whether or not a release is. PV_NOT_FINITE:
+    /* Learn row i as row state->t of the run: y is its target within its bound, norm the squared norm of the row as
+     * given, -1 for the null row. Sets state->pending if a draw is due, whether or not a release is. PV_NOT_FINITE:
      * nothing may be released any more. */
     pv_status (*learn)(pv_state *state, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double norm);
-    /* What is pending after row state->t: draw, move on, and publish if the row is state->next_release. Called again
-     * from its beginning after every status but PV_OK, so its draws come before what they change. */
+    /* What is pending after row state->t: draw, move on, and publish if the row is state->next_release. After any
+     * status but PV_OK it is called again and starts from the beginning, so its draws come before the changes that
+     * depend on them. */
     pv_status (*release)(pv_state *state, const pv_plan *plan, pv_draws *draws);
     /* Address rows of the next draws, in order, from the pending one on: at most `capacity`. Returns how many. */
     int64_t (*upcoming)(const pv_state *state, const pv_plan *plan, int64_t capacity, uint64_t *rows);
-    /* The public model that the row which is learnt next is evaluated with; NULL: the released one. */
+    /* The public model that evaluates the next row to be learnt; NULL: the released one. */
     const double *(*shown)(const pv_state *state, const pv_plan *plan);
 } pv_method;
 
@@ -68,7 +69,7 @@ struct pv_state {
     int64_t n_clipped, n_null; /* private diagnostics */
 };
 
-/* Where the evaluation of the released model goes (functions of raw rows, not private): row i of `rows` is evaluated
+/* Destination of the released model's evaluation (functions of raw rows, not private): row i of `rows` is evaluated
  * just before row i of the block is learnt. */
 typedef struct pv_progress {
     const pv_rows *rows; /* as many as are learnt; NULL: those that are learnt */
@@ -77,12 +78,12 @@ typedef struct pv_progress {
     double *losses;      /* its loss then, weighted, without the regulariser; NaN for the null row */
 } pv_progress;
 
-/* Learn rows *i..n-1 with targets y. A row with an unusable entry or a NaN target is learnt as the null row. Stops at
- * the first status other than PV_OK with *i the row to continue at; what is pending is made first. */
+/* Learn rows *i..n-1 with targets y. A row with an unusable entry or a NaN target is learnt as the null row. Stops
+ * at the first status other than PV_OK, with *i the row to continue at; what is pending is made first. */
 pv_status pv_run(pv_state *state, const pv_plan *plan, const pv_rows *rows, const double *y, int64_t *i,
                  pv_draws *draws, const pv_progress *progress);
 
-/* Evaluate the released model on rows that are not learnt now. */
+/* Evaluate the released model on rows that are not learnt. */
 void pv_evaluate(const pv_state *state, const pv_plan *plan, const pv_progress *progress);
 
 /* First number of the release schedule after t, or INT64_MAX. */
@@ -91,15 +92,15 @@ int64_t pv_next_planned(const pv_plan *plan, int64_t t, int64_t *list_position);
 /* First release row after row t, or horizon + 1. */
 int64_t pv_next_release(const pv_plan *plan, int64_t t, int64_t *list_position);
 
-/* `upcoming` of methods that draw where they release. */
+/* `upcoming` for methods that draw only when they release. */
 int64_t pv_upcoming_releases(const pv_state *state, const pv_plan *plan, int64_t capacity, uint64_t *rows);
 
-/* ---- for the methods' steps ---- */
+/* ---- for the methods' operations ---- */
 
 /* A target within its bound, whatever the caller did. */
 double pv_admissible(const pv_plan *plan, double y);
 
-/* Prediction of w, of a single score, for row i times f. */
+/* Prediction of the single score of w for row i times f. */
 static inline double pv_predict(const double *w, const pv_plan *plan, const pv_rows *rows, int64_t i, double f) {
     double p = f * rows->ops->dot(rows, i, w);
     return plan->intercept ? p + w[plan->d - 1] : p;
@@ -115,8 +116,8 @@ static inline void pv_scores(const double *w, const pv_plan *plan, const pv_rows
     }
 }
 
-/* The factor that scales a row to its bound, counted where it is not 1; *norm, its squared norm, becomes the scaled
- * row's. */
+/* The factor that scales a row to its bound, counted if it is not 1; *norm, the row's squared norm, becomes that of
+ * the scaled row. */
 static inline double pv_scale_row(pv_state *state, const pv_plan *plan, double *norm) {
     /* without a branch: rows of length 1 are beyond a bound of 1 by a rounding every other time */
     const double most = plan->x_bound * plan->x_bound, scaled = plan->x_bound / sqrt(*norm);
@@ -127,19 +128,19 @@ static inline double pv_scale_row(pv_state *state, const pv_plan *plan, double *
     return f;
 }
 
-/* The largest slope that leaves the gradient of a row of that squared norm within a bound. Where the norm is all but lost
- * to underflow the row is no longer than 1e-145, and its gradient is 0. */
+/* The largest slope that keeps the gradient of a row with that squared norm within a bound. If the norm is nearly
+ * lost to underflow, the row is at most 1e-145 long, and its gradient is 0. */
 static inline double pv_most_slope(double bound, double square) { return square > 1e-290 ? bound / sqrt(square) : 0.0; }
 
-/* Add the cost of a draw to what is spent. Kahan's compensated sum: the total does not depend on how the rows were cut
- * into calls. */
+/* Add the cost of a draw to the amount spent. Kahan's compensated sum: the total does not depend on how the rows
+ * were cut into calls. */
 void pv_spend(pv_state *state, double cost);
 
-/* Bring x into the set, up to the factor that is returned: the L2 ball is met by scaling, which is left to the caller,
- * other sets by projecting x in place with 2 d values of scratch. */
+/* Bring x into the set, up to the returned factor: for the L2 ball the caller must scale by it, for other sets x is
+ * projected in place with 2 d values of scratch. */
 double pv_into_set(const pv_plan *plan, double *x, double *work, const pv_vectors *vectors);
 
-/* What release k counts in the average, and what k releases count together. */
+/* The weight of release k in the average, and of the first k releases together. */
 static inline double pv_average_weight(const pv_plan *plan, double k) {
     switch (plan->averaging) {
     case 1: return k;

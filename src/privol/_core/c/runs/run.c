@@ -51,7 +51,7 @@ void pv_publish(pv_state *state, const pv_plan *plan, const double *x, double f,
 }
 
 double pv_admissible(const pv_plan *plan, double y) {
-    if (plan->outputs.n > 1) { /* NaN is the null row's */
+    if (plan->outputs.n > 1) { /* NaN marks the null row */
         const double last = (double)(plan->outputs.n - 1);
         return y >= 0.0 ? (y < last ? floor(y) : last) : 0.0;
     }
@@ -59,7 +59,7 @@ double pv_admissible(const pv_plan *plan, double y) {
     return y > plan->y_bound ? plan->y_bound : (y < -plan->y_bound ? -plan->y_bound : y);
 }
 
-/* A public model on one row, scaled and clipped as it is learnt. */
+/* A public model's evaluation of one row, scaled and clipped as it is learnt. */
 static void observe(const double *model, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double norm,
                     const pv_progress *progress) {
     const int64_t n = plan->outputs.n > 1 ? plan->outputs.n : 1;
@@ -102,14 +102,14 @@ pv_status pv_run(pv_state *state, const pv_plan *plan, const pv_rows *given, con
     pv_rows_use(&own, pv_draws_level(draws));
     for (;;) {
         pv_status status;
-        if (state->pending) { /* of the row before, perhaps of an earlier call */
+        if (state->pending) { /* of the previous row, perhaps from an earlier call */
             status = method.release(state, plan, draws);
             if (status != PV_OK) return status;
             state->pending = 0;
         }
         if (*i >= rows->n) return PV_OK;
         if (state->t >= plan->horizon) return PV_HORIZON;
-        /* the norm that scales the row is taken here, not before: what is learnt is within its bound */
+        /* the norm for scaling the row is computed here, not before: whatever is learnt is within its bound */
         double target = pv_admissible(plan, y[*i]), norm = norm_of(rows, y, *i);
         if (progress) {
             const double *model = method.shown ? method.shown(state, plan) : state->released;

@@ -17,13 +17,13 @@ double pv_schedule_weight_before(const pv_schedule *s, int64_t t) {
     return pv_schedule_weight(s, t - 1);
 }
 
-/* At least sum_{i <= t} A_i. */
+/* Upper bound of sum_{i <= t} A_i. */
 static double weight_sum(const pv_schedule *s, double t) {
     if (s->kind == PV_CONVEXITY_INVERSE_SQRT) return s->a0 * t + s->l2 * (4.0 / 3.0) * (t + 1.0) * sqrt(t + 1.0);
     return s->a0 * t + s->l2 * 0.5 * t * (t + 1.0);
 }
 
-/* (D + E_t) / A_t, but not more than the set is wide. */
+/* (D + E_t) / A_t, but at most the diameter of the set. */
 static inline double bounded(const pv_schedule *s, double t, double weight) {
     double extra = s->round0 + s->round1 * t + s->round2 * weight_sum(s, t);
     double bound = (s->diameter + extra) / weight;
@@ -45,7 +45,7 @@ static inline double std_of(const pv_schedule *s, int64_t t, double sensitivity)
 
 double pv_schedule_std(const pv_schedule *s, int64_t t) { return std_of(s, t, pv_schedule_sensitivity(s, t)); }
 
-/* Short loops, so that many of their iterations overlap; those of the usual schedule without branches, for vectors. */
+/* Short loops, so that many of their iterations overlap; the usual schedule without branches, for vectorisation. */
 void pv_schedule_fill(const pv_schedule *s, int64_t first, int64_t stride, int64_t n, double *restrict sensitivity,
                       double *restrict std) {
     const pv_schedule own = *s;

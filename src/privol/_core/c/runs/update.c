@@ -1,4 +1,4 @@
-/* Update rules of the iterate-perturbing learners, for the L2 ball exactly: other sets are projected by the loop. */
+/* Update rules of the iterate-perturbing learners, exact for the L2 ball; the loop projects onto other sets. */
 #include <math.h>
 
 #include "runs/pv_iterate.h"
@@ -79,7 +79,7 @@ static void constrained(const pv_iterate_plan *plan, double a, double k0, double
     if (*k < k0) *k = k0;
 }
 
-/* k of the point (a x - g v) / k: at least a1, and large enough for the ball. */
+/* k of the point (a x - g v) / k: at least a1, and large enough to stay in the ball. */
 static inline double scaled_into_ball(const pv_iterate_plan *plan, double a, double a1, double nn, double b, double q,
                                       double g) {
     double k = sqrt(moved(a, nn, b, q, g)) / plan->run.set.size;
@@ -92,8 +92,8 @@ void pv_update_implicit(const pv_iterate_plan *plan, double a, double a1, double
     *slope = 0.0;
     *k = a1;
     if (!(q > 0.0)) return;
-    /* Near the sphere, a step outwards mostly ends on it: look there first, at the cost of one solution instead of two.
-     * Losses with `expand` have slopes between 0 and -y; moved() is convex in them, and inside at 0. */
+    /* Near the sphere, a step outwards mostly ends on it: try that first, at the cost of one solution instead of
+     * two. Losses with `expand` have slopes between 0 and -y; moved() is convex in them, and inside at 0. */
     if (plan->constrained && plan->run.loss.expand && nn > 0.98 * rr && moved(a, nn, b, q, -y) > rr * a1 * a1 &&
         newton_on_sphere(plan, a, a1, nn, b, q, y, slope, k))
         return;

@@ -1,7 +1,7 @@
-/* Who was seen how often and when: the cap on rows per user, and how far apart they have to be.
+/* How often and when each user was seen: the cap on rows per user, and their least distance.
  *
- * A user is known by a keyed hash of 128 bits (SipHash-2-4; Aumasson and Bernstein 2012), never by name. The table is
- * open addressing over packed entries, in the order of the hashes: it is moved to a larger one in one pass. */
+ * A user is identified by a keyed hash of 128 bits (SipHash-2-4; Aumasson and Bernstein 2012), never by name. The table
+ * uses open addressing over packed entries, in the order of the hashes: it is moved to a larger one in one pass. */
 #ifndef PV_USERS_H
 #define PV_USERS_H
 
@@ -12,7 +12,7 @@
 #define PV_USERS_DIGEST 16 /* bytes of a digest; one of zeros is a free entry */
 #define PV_USERS_LAST 6    /* bytes of a row's number, which is below 2^48 */
 
-/* What became of a row. */
+/* What was decided for a row. */
 enum { PV_USERS_OVER = 0, PV_USERS_KEPT = 1, PV_USERS_NEAR = 2 };
 
 typedef struct pv_users {
@@ -30,7 +30,7 @@ typedef struct pv_users {
     int every; /* all rows are counted, else those that are kept */
 } pv_users;
 
-/* Rows to be decided upon: texts by their codes, as pyarrow has them; and what becomes of them. */
+/* Rows to be decided: texts by their codes, as pyarrow has them; and the decisions. */
 typedef struct pv_users_rows {
     int64_t n, texts;
     const int32_t *codes;
@@ -47,17 +47,18 @@ void pv_users_digest(const uint64_t key[2], const unsigned char *text, int64_t n
 /* Bytes of an entry, by max_rows and separation. */
 void pv_users_layout(pv_users *table);
 
-/* Move all users of whom rows are kept into the empty table `to`. */
+/* Moves all users with kept rows into the empty table `to`. */
 void pv_users_move(const pv_users *from, pv_users *to);
 
-/* Decide on rows from number *at; ends before the first that needs a larger table (PV_HORIZON), or whose code is none
- * (PV_BAD_INDEX). */
+/* Decides on rows from number *at on; stops before the first row that needs a larger table (PV_HORIZON) or whose
+ * code is invalid (PV_BAD_INDEX). */
 pv_status pv_users_keep(pv_users *table, const pv_users_rows *rows, int64_t *at);
 
-/* Take back the last n - at of n rows, which are those decided upon last. */
+/* Takes back the last n - at of n rows, which are those decided last. */
 void pv_users_undo(pv_users *table, const pv_users_rows *rows, int64_t n, int64_t at);
 
-/* Enter rows that were kept, as they were; ends as pv_users_keep does, or with PV_BAD_ROW at one that may not be kept. */
+/* Enters rows that were kept, as they were; stops as pv_users_keep does, or with PV_BAD_ROW at a row that may not be
+ * kept. */
 pv_status pv_users_enter(pv_users *table, const uint64_t *digests, const int64_t *numbers, int64_t n, int64_t *at);
 
 #endif

@@ -48,7 +48,7 @@ void pv_users_digest(const uint64_t key[2], const unsigned char *text, int64_t n
     v[1] ^= 0xdd;
     rounds(v, 4);
     digest[1] = v[0] ^ v[1] ^ v[2] ^ v[3];
-    if ((digest[0] | digest[1]) == 0) digest[1] = 1; /* zeros are a free entry: two digests in 2^128 are one */
+    if ((digest[0] | digest[1]) == 0) digest[1] = 1; /* zeros mark a free entry: one digest in 2^128 shares another's */
 }
 
 void pv_users_layout(pv_users *table) {
@@ -56,7 +56,7 @@ void pv_users_layout(pv_users *table) {
     table->stride = PV_USERS_DIGEST + table->counted + (table->separation > 1 ? PV_USERS_LAST : 0);
 }
 
-/* The entry of a digest, or the free one where it would be: there is one. */
+/* The entry of a digest, or the free one where it would be; there always is one. */
 static unsigned char *entry_of(const pv_users *table, const uint64_t digest[2]) {
     int64_t at = (int64_t)pv_wide_mul(digest[0], (uint64_t)table->room).hi;
     for (;; at = at + 1 == table->room ? 0 : at + 1) {
@@ -97,7 +97,7 @@ void pv_users_move(const pv_users *from, pv_users *to) {
     }
 }
 
-/* What becomes of a row of the user of an entry, by the rows of that user alone. */
+/* The decision for a row of an entry's user, from the rows of that user alone. */
 static inline unsigned char fate_of(const pv_users *table, const unsigned char *entry, int64_t number) {
     const int64_t count = count_of(table, entry);
     if (count >= table->max_rows) return PV_USERS_OVER;
@@ -105,7 +105,7 @@ static inline unsigned char fate_of(const pv_users *table, const unsigned char *
     return PV_USERS_KEPT;
 }
 
-/* The entry of a digest, which it takes if it is new; NULL if the table has to be larger first. */
+/* The entry of a digest, which takes one if it is new; NULL if the table must grow first. */
 static unsigned char *taken(pv_users *table, const uint64_t digest[2]) {
     unsigned char *entry = entry_of(table, digest);
     if (is_free(entry)) {
