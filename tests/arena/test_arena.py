@@ -81,7 +81,7 @@ def test_generators_are_functions_of_their_seed(name):
     assert {len(row) for row in first[1]} == {len(first[0])}
 
 
-def test_rivers_generators(tmp_path):
+def test_river_generators_are_reproducible(tmp_path):
     pytest.importorskip("river")
     for name in set(GENERATORS) - set(SYNTHETIC):
         cut = prepare(Spec(name=name, generator=name), 0, 300, tmp_path)
@@ -89,7 +89,7 @@ def test_rivers_generators(tmp_path):
         assert prepare(Spec(name=name, generator=name), 0, 300, tmp_path).digest == cut.digest
 
 
-def test_without_river_its_generators_say_what_is_missing(monkeypatch):
+def test_without_river_an_error_names_what_is_missing(monkeypatch):
     for name in [name for name in sys.modules if name == "river" or name.startswith("river.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "river", None)
@@ -108,7 +108,7 @@ def test_without_river_its_generators_say_what_is_missing(monkeypatch):
         ("[[stream]]\nname = 'a'\ngenerator = 'nosuch'", "generator must be one of"),
     ],
 )
-def test_streams_that_are_wrong_are_refused_by_name(tmp_path, text, said):
+def test_malformed_streams_are_refused_by_name(tmp_path, text, said):
     (tmp_path / "a.toml").write_text(text)
     with pytest.raises(InvalidParameter, match=said):
         load_specs(tmp_path / "a.toml")
@@ -143,7 +143,7 @@ def test_figures_are_those_of_scikit_learn(tmp_path):
     assert measure(np.ones(4), np.full(4, -1e3), 2)["log_loss"] == pytest.approx(math.log(1e6))
 
 
-def test_rows_that_may_teach_are_scored_for_nobody(tmp_path):
+def test_rows_that_may_teach_are_scored_for_no_entrant(tmp_path):
     cut = prepare(TURNING, 0, 600, tmp_path)
     y, scores = Rows(cut).y, np.linspace(-1, 1, cut.rows)
     blind = np.where(np.arange(cut.rows) < cut.teach, np.nan, scores)
@@ -219,7 +219,7 @@ def test_encoding_and_learner_spend_the_budget_together(tmp_path, epsilon):
 
 
 @pytest.mark.parametrize(("epsilon", "n"), [(2.0, 1500), (20.0, 1500)])
-def test_a_rival_of_pure_privacy_is_within_the_budget_with_its_encoding(tmp_path, monkeypatch, epsilon, n):
+def test_a_pure_rival_stays_within_the_budget_with_its_encoding(tmp_path, monkeypatch, epsilon, n):
     """Where all rows teach, it had what is left of mu squared, for which both together have a third more epsilon."""
     told = {}
 
@@ -243,7 +243,7 @@ def test_a_rival_of_pure_privacy_is_within_the_budget_with_its_encoding(tmp_path
     assert 0.99 * epsilon < compose_fixed(found.ledger.spent.mu, [own], DELTA) <= epsilon
 
 
-def test_a_schema_that_is_declared_costs_nothing(tmp_path):
+def test_a_declared_schema_costs_nothing(tmp_path):
     (tmp_path / "s.toml").write_text(
         "[columns.a]\nrange = [-3, 3]\n[columns.b]\nrange = [-3e6, 3e6]\n[columns.town]\nlevels = ['here', 'there']\n"
         "[target]\ncolumn = 'label'\nclasses = ['low', 'mid', 'high']\n"
@@ -258,7 +258,7 @@ def test_a_schema_that_is_declared_costs_nothing(tmp_path):
     assert figures_of(cut, Rows(cut).held_y, played.held, "held_out")["auc"] > 0.7
 
 
-def test_descent_has_the_noise_of_one_batch():
+def test_dp_sgd_adds_the_noise_of_one_batch():
     """Rows of zeros: a step is noise alone, of standard deviation 2 clip step / (mu batch)."""
     words = {"clip": 0.7, "batch": 50, "step": 2.0}
     rng = np.random.default_rng(5)
@@ -270,7 +270,7 @@ def test_descent_has_the_noise_of_one_batch():
     assert np.std(steps) == pytest.approx(expected, rel=5 / math.sqrt(2 * steps.size))
 
 
-def test_a_row_moves_one_batch_by_twice_the_clip_at_most():
+def test_a_row_moves_one_batch_by_at_most_twice_the_clip():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(90, 3))
     words = {"mu": math.inf, "clip": 0.4, "batch": 30, "step": 1.0, "rng": rng}
@@ -369,7 +369,7 @@ def test_results_of_other_rows_or_settings_are_not_mixed(arena, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.process
-def test_processes_find_the_same_as_one(arena, tmp_path):
+def test_several_processes_give_the_results_of_one(arena, tmp_path):
     found = run(tmp_path / "two", jobs=2, epsilons=[8.0], learners=["dpftrl"]).records
     known = Results(arena, {"rows": 1500, "block": 100, "delta": 1e-6}).records
     assert len(found) == 6
@@ -377,7 +377,7 @@ def test_processes_find_the_same_as_one(arena, tmp_path):
         assert record["figures"] == known[key]["figures"]
 
 
-def test_what_is_not_installed_is_left_out_with_its_reason(tmp_path):
+def test_libraries_that_are_missing_are_left_out_with_the_reason(tmp_path):
     python = tmp_path / "python"
     found = run(tmp_path / "out", learners=[], others=["diffprivlib"], diffprivlib=str(python), epsilons=[8.0])
     (one, other) = found.records.values()
@@ -399,7 +399,7 @@ def made_board(tmp_path, **records):
     return Board(results)
 
 
-def test_shares_are_of_what_the_best_online_reference_has_above_chance(tmp_path):
+def test_shares_are_relative_to_the_best_online_reference_above_chance(tmp_path):
     board = made_board(
         tmp_path,
         sgd=(None, "done", 0.9),
@@ -425,7 +425,7 @@ def test_shares_are_of_what_the_best_online_reference_has_above_chance(tmp_path)
     assert ("second_half", "pigd") not in kept
 
 
-def test_all_names_of_others_have_a_title():
+def test_every_entrant_has_a_title():
     from privol.arena.board import TITLES
 
     assert TITLES.keys() == OTHERS.keys()

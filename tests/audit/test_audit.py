@@ -69,7 +69,7 @@ def test_no_bound_is_above_the_claim(name, words, epsilon):
 
 
 @pytest.mark.parametrize(("name", "words"), SHIPPED, ids=IDS)
-def test_two_thirds_of_the_noise_are_caught(name, words):
+def test_two_thirds_of_the_noise_is_caught(name, words):
     found = audit(
         name, **words, epsilon=4.0, delta=DELTA, noise=2 / 3, runs=runs_of(name, words, 40_000), confidence=CONFIDENCE,
         random_state=seed_of(name, words),
@@ -108,7 +108,7 @@ def test_published_noise_is_caught(name, words, proved_by, epsilon):
 
 
 @pytest.mark.parametrize("kind", [PIGD, PGIGA, NOGD, DPFTRL, PQFTL])
-def test_learners_as_they_are(kind):
+def test_correct_learners_pass_the_audit(kind):
     """With their own loss, ball and intercept, where points are projected: the statistic is fitted."""
     ledger = Ledger()
     learner = kind(epsilon=4.0, delta=DELTA, ledger=ledger)
@@ -124,7 +124,7 @@ def test_learners_as_they_are(kind):
         assert found.mu_lower > 0
 
 
-def test_one_experiment_a_run_proves_the_same():
+def test_one_experiment_per_run_proves_the_same():
     wide = worst_learner("dpftrl", {"epsilon": 4.0, "delta": DELTA})
     narrow = worst_learner("dpftrl", {"epsilon": 4.0, "delta": DELTA, "batch": 1})
     one, other = (audit(learner, runs=2_000, confidence=CONFIDENCE, random_state=6) for learner in (wide, narrow))
@@ -157,7 +157,7 @@ def test_fitted_statistics_prove_nearly_as_much():
 
 @pytest.mark.parametrize("name", ["pigd", "pgiga", "nogd", "dpftrl", "pqftl"])
 @pytest.mark.parametrize("adjacency", BOTH)
-def test_rows_do_not_touch_each_other(name, adjacency):
+def test_experiments_in_one_run_do_not_affect_each_other(name, adjacency):
     """Only the first row of effect changes, and nothing but the first experiment does, as when all rows change."""
     learner = worst_learner(name, {"adjacency": adjacency, "epsilon": 1.0})
     case = LearnerCase(learner, steps=4, noise=1.0, random_state=np.random.default_rng(1))
@@ -246,7 +246,7 @@ def test_black_boxes_are_checked():
         audit_black_box(laplace, ZERO, ONE, epsilon=1.0, delta=1.0)
 
 
-def test_what_always_releases_the_same_proves_nothing():
+def test_a_constant_release_proves_nothing():
     found = audit_black_box(lambda _: 1.0, ZERO, ONE, epsilon=1.0, delta=0.0, runs=200)
     assert (found.epsilon_lower, found.mu_lower, found.exceeded_by) == (0.0, 0.0, ())
 
@@ -351,6 +351,6 @@ def test_the_page_says_what_is_promised():
         ("pqftl", {"renewal": "double"}, "renewal='none'"),
     ],
 )
-def test_what_the_streams_are_not_made_for_is_refused(name, words, match):
+def test_settings_that_the_audit_streams_do_not_fit_are_refused(name, words, match):
     with pytest.raises(InvalidParameter, match=match):
         audit(name, epsilon=1.0, runs=1000, random_state=1, **words)

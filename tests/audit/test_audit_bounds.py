@@ -87,7 +87,7 @@ def test_fitted_direction_is_fishers():
     assert np.allclose(found / np.linalg.norm(found), best / np.linalg.norm(best), atol=0.03)
 
 
-def test_fitted_direction_takes_what_has_no_noise():
+def test_fitted_direction_uses_coordinates_without_noise():
     rng = np.random.default_rng(8)
     first = np.stack([rng.normal(size=1000), np.zeros(1000)], axis=1)
     second = np.stack([rng.normal(size=1000) + 1.0, np.full(1000, 0.01)], axis=1)
@@ -121,7 +121,7 @@ def test_covariance_is_that_of_the_code(design):
     [("tree", 8, 1.0), ("blt", 8, 1.0), ("sqrt", 8, 1.0), ("banded", 8, 1.0), ("independent", 8, 1.0),
      ("honaker", 2, math.sqrt(0.9)), ("smooth", 4, math.sqrt(2 / 3))],
 )  # fmt: skip
-def test_what_prefix_sums_show_of_the_first_row(design, steps, expected):
+def test_prefix_sums_reveal_the_first_row_as_predicted(design, steps, expected):
     """Of a design whose prefix sums determine all that was perturbed: everything."""
     chosen = factorization(design, steps)
     shown = math.sqrt(np.ones(steps) @ np.linalg.solve(noise_covariance(chosen), np.ones(steps)))

@@ -21,7 +21,7 @@ def records(tmp_path_factory):
     return json.loads(out.read_text())["audits"]
 
 
-def test_controls_are_as_they_should_be(records):
+def test_controls_have_the_expected_results(records):
     """Noise is not seeded: a run refutes the right control with a probability of at most a millionth."""
     assert {record["program"].removeprefix("controls: "): record["refuted"] for record in records} == CHOSEN
     for record in records:

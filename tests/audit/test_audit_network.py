@@ -90,7 +90,7 @@ def test_no_bound_is_above_the_claim(name, words, epsilon, adjacency):
 
 
 @pytest.mark.parametrize(("name", "words"), SHIPPED, ids=IDS)
-def test_two_thirds_of_the_noise_are_caught(name, words):
+def test_two_thirds_of_the_noise_is_caught(name, words):
     epochs = words.get("epochs", 1)
     epsilon = 4.0 if gaussian(words) else 2.0 if epochs == 1 else 1.0
     noise = shown(words) * (2 / 3 if gaussian(words) or epochs == 1 else 0.3)
@@ -119,7 +119,7 @@ def test_algorithm_2_with_long_steps_wastes_noise():
     assert gdp_epsilon(found.proved_mu, DELTA) == pytest.approx(0.0539, abs=5e-4)
 
 
-def test_algorithm_1_keeps_more_than_it_claims():
+def test_algorithm_1_is_more_private_than_it_claims():
     """Theorem 4 adds the rounds up; one message is all there is."""
     found = tried("dola", {"calibration": "published", "randomizer": "laplace", "noise_position": "output",
                            "horizon": 256 * 5}, 2.0, RUNS)  # fmt: skip
@@ -230,7 +230,7 @@ def test_one_row_changes_one_experiment(name, words):
 
 @pytest.mark.parametrize(("name", "words"), SHIPPED, ids=IDS)
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
-def test_the_vectors_are_as_far_apart_as_the_claim_allows(name, words, adjacency):
+def test_audited_vectors_are_as_far_apart_as_the_claim_allows(name, words, adjacency):
     case = case_of(name, words, adjacency=adjacency)
     order = 1 if case._audited.kind == "laplace" else 2
     gaps = np.linalg.norm(case.weights.reshape(len(case._seen), -1), ord=order, axis=1)
@@ -251,7 +251,7 @@ def test_the_vectors_are_as_far_apart_as_the_claim_allows(name, words, adjacency
     ],
     ids=["ball", "output", "privunit", "epochs", "sparse"],
 )
-def test_learners_as_they_are(learner, known):
+def test_correct_learners_pass_the_audit(learner, known):
     ledger = Ledger(adjacency="replace")
     learner.set_params(ledger=ledger)
     before = dict(learner.get_params(deep=False))
@@ -422,14 +422,14 @@ def largest(kept, *, transcripts=40, **words):
     return max(abs(loss) for loss, _ in found), max(most for _, most in found)
 
 
-def test_the_twin_that_goes_on_from_what_it_sent_costs_epsilon():
+def test_a_twin_that_continues_from_what_it_sent_costs_epsilon():
     for words in ({"rounds": 60}, {"rounds": 60, "kinks": True}, {"rounds": 200, "nodes": 1, "dim": 1, "kinks": True}):
         sampled, most = largest("sent", **words)
         assert most == pytest.approx(EPSILON, rel=1e-9)
         assert 0.5 * EPSILON < sampled <= EPSILON * (1.0 + 1e-9)
 
 
-def test_an_own_value_that_is_clean_is_caught():
+def test_continuing_from_a_noiseless_own_value_is_caught():
     """The test above fails: 2 epsilon of linear losses, and without end where kinks lie between the runs."""
     sampled, most = largest("own", rounds=60, nodes=2)
     assert most == pytest.approx(2.0 * EPSILON, rel=1e-9)
@@ -449,7 +449,7 @@ def test_algorithm_3_as_printed_is_caught():
 
 
 @pytest.mark.parametrize("kept", ["sent", "own", "dual"])
-def test_the_leaks_are_seen_by_runs(kept):
+def test_runs_expose_the_planted_leaks(kept):
     """Lower bounds from runs alone, by the statistic of the likelihood ratio; of the sound twin none is above."""
     runs, rounds = 200, 30
 
@@ -532,7 +532,7 @@ ROWS, LABELS = np.tile([[1.0]], (40, 1)), np.tile([1.0, -1.0], 20)
         ({"nodes": 4, "epochs": 2, "horizon": 48}, 10),  # rows would change their nodes
     ],
 )
-def test_no_row_is_twice_in_a_message(words, n):
+def test_no_row_enters_a_message_twice(words, n):
     learner = DOLA(fit_intercept=False, **words)
     for call in (
         lambda: learner.fit(ROWS[:n], LABELS[:n]),

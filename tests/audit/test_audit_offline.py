@@ -83,7 +83,7 @@ def test_half_of_the_noise_is_caught(name, words):
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
-def test_what_the_slides_leave_out_is_caught(epsilon):
+def test_the_omission_in_the_slides_is_caught(epsilon):
     """Their objective perturbation forgets a determinant; their output perturbation is right."""
     words = {"calibration": "published", "epsilon": epsilon, "runs": 4_000, "confidence": CONFIDENCE}
     rare = {"runs": 16_000} if epsilon == 4.0 else {}  # that more than e^4 is counted takes many
@@ -137,7 +137,7 @@ def test_the_ratio_at_the_published_counterexample():
     ids=str,
 )
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_no_model_tells_more_than_is_proved(words, rows, epsilon):
+def test_no_model_reveals_more_than_is_proved(words, rows, epsilon):
     """On a grid of models the exact ratio is within the noise's own epsilon: the theorem, at these data sets."""
     case = case_of(OBJECTIVE, rows=rows, epsilon=epsilon, **words)
     rng = np.random.default_rng(2)
@@ -177,7 +177,7 @@ def test_the_data_sets_differ_in_one_row_within_the_bound():
 
 
 @pytest.mark.parametrize("kind", [OutputPerturbation, ObjectivePerturbation, POL])
-def test_learners_as_they_are(kind):
+def test_correct_learners_pass_the_audit(kind):
     ledger = Ledger()
     learner = kind(epsilon=4.0, delta=0.0, ledger=ledger)
     before = dict(learner.get_params(deep=False))
@@ -196,7 +196,7 @@ def test_learners_as_they_are(kind):
     assert (fitted.statistic, fitted.exceeded_by) == ("fitted", ())
 
 
-def test_what_is_projected_is_not_called_gaussian():
+def test_a_projected_release_is_not_called_gaussian():
     found = audit(POL(delta=1e-5, epsilon=4.0), runs=1_000, random_state=1)
     assert (found.gaussian_mu_lower, found.attainable) == (None, None)
     assert audit("pol", delta=1e-5, epsilon=4.0, runs=1_000, random_state=1).attainable is not None

@@ -92,7 +92,7 @@ RIGHT = [
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("program", "domain", "words"), RIGHT)
-def test_what_is_right_stands(program, domain, words):
+def test_correct_programs_stand(program, domain, words):
     error = rate("audit.programs", len(RIGHT))
     found = audit_program(program, domain=domain, runs=6_000, error=error, random_state=1, **words)
     assert not found.refuted
@@ -165,7 +165,7 @@ WRONG = [
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("program", "domain", "words"), WRONG)
-def test_what_is_wrong_falls(program, domain, words):
+def test_wrong_programs_fall(program, domain, words):
     found = audit_program(program, domain=domain, random_state=1, **words)
     assert found.refuted
     assert found.runs < 20_000
@@ -174,7 +174,7 @@ def test_what_is_wrong_falls(program, domain, words):
     assert found.counts[0] > found.counts[1]
 
 
-def test_rows_of_tables_that_are_given_are_found():
+def test_differing_rows_are_found_in_given_tables():
     """Only where a certain value is already there does another one show: no table of extreme rows has it."""
 
     def program(rows):
@@ -187,7 +187,7 @@ def test_rows_of_tables_that_are_given_are_found():
     assert "of a table given" in found.sentence()
 
 
-def test_a_pair_that_is_given_is_all_that_is_tried():
+def test_a_given_pair_is_the_only_one_tried():
     found = audit_program(laplace_sum_add_remove, domain=SIGNED, epsilon=1.0, pair=([[1.0], [0.3]], [[-1.0], [0.3]]))
     assert (found.refuted, found.pairs, found.pair.at) == (True, 1, 1)
     assert json.loads(found.to_json())["pair"] == {"first": [[1.0], [0.3]], "second": [[-1.0], [0.3]], "at": 1,
@@ -202,13 +202,13 @@ def test_the_same_seeds_give_the_same_audit():
     assert found[0] == found[1]
 
 
-def test_a_limit_of_time_ends_after_a_stage():
+def test_a_time_limit_ends_the_audit_after_a_stage():
     found = audit_program(laplace_sum, domain=SIGNED, epsilon=1.0, runs=100_000, seconds=1e-9, random_state=1)
     assert found.stages == 1
     assert found.runs < 20_000
 
 
-def test_the_same_release_every_time_is_remarked():
+def test_identical_releases_are_noted():
     found = audit_program(lambda rows: rows.sum(), domain=UNIT, epsilon=1.0, runs=2_000, random_state=1)
     assert found.refuted
     assert "draw noise anew" in found.sentence()
@@ -292,7 +292,7 @@ def test_pairs_are_neighbours_in_the_domain(adjacency):
         ([[0.5]], [[1.0]], "zero_out", "row 1 must be zeros"),
     ],
 )
-def test_pairs_that_are_none(first, second, adjacency, words):
+def test_invalid_pairs_are_refused(first, second, adjacency, words):
     with pytest.raises(InvalidParameter, match=words):
         audit_program(laplace_sum, domain=UNIT, epsilon=1.0, pair=(first, second), adjacency=adjacency)
 
@@ -380,7 +380,7 @@ def test_failures_may_be_skipped_or_counted():
         audit_program(no_empty_tables, sizes=(0,), failures="skip", **{**words, "domain": UNIT})
 
 
-def test_what_is_no_program():
+def test_objects_that_are_not_programs_are_refused():
     with pytest.raises(InvalidParameter, match="must be a callable or a Command"):
         audit_program("python", domain=UNIT, epsilon=1.0)
 

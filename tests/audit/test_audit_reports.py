@@ -96,7 +96,7 @@ def test_no_bound_is_above_the_claim(name, words, epsilon, adjacency):
 
 
 @pytest.mark.parametrize(("name", "words"), POWER, ids=map(str, POWER))
-def test_two_thirds_of_the_noise_are_caught(name, words):
+def test_two_thirds_of_the_noise_is_caught(name, words):
     found = tried(name, words, 4.0 if gaussian(name, words) else 2.0, 8, noise=2 / 3)
     assert ("mu" if gaussian(name, words) else "epsilon") in found.exceeded_by  # without any assumption
     assert found.epsilon_lower <= (1.5 * found.epsilon if found.mu is None else math.inf)
@@ -178,7 +178,7 @@ def test_planted_defects_are_caught(learner, by):
     ],
 )
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
-def test_learners_as_they_are(make, width, adjacency):
+def test_correct_learners_pass_the_audit(make, width, adjacency):
     """With their own loss, set and intercept; where points are projected the statistic is fitted."""
     ledger = Ledger(adjacency=adjacency)
     learner = make(ledger=ledger, adjacency=adjacency)
@@ -269,7 +269,7 @@ def test_one_row_changes_one_report(name, words):
 
 @pytest.mark.parametrize(("name", "words"), CASES)
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
-def test_the_vectors_are_as_far_apart_as_the_claim_allows(name, words, adjacency):
+def test_audited_vectors_are_as_far_apart_as_the_claim_allows(name, words, adjacency):
     case = case_of(name, words, adjacency=adjacency)
     order = 1 if case._audited.kind == "laplace" else 2
     gap = np.linalg.norm(case.weights, ord=order)

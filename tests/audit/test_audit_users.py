@@ -41,7 +41,7 @@ def case_of(name, words, rows, separation, noise=1.0, places=None):
 
 @pytest.mark.parametrize(("rows", "separation"), PATTERNS)
 @pytest.mark.parametrize(("name", "words"), EXACT, ids=[f"{n}-{'-'.join(map(str, w.values()))}" for n, w in EXACT])
-def test_the_worst_places_cost_what_is_calibrated(name, words, rows, separation):
+def test_the_worst_pattern_costs_what_is_calibrated(name, words, rows, separation):
     """Within 1 %, and no more: what the rows move is measured, and the places are found by trying all."""
     case = case_of(name, words, rows, separation)
     assert case.attainable <= case.mu * (1 + 1e-9)
@@ -52,7 +52,7 @@ def test_the_worst_places_cost_what_is_calibrated(name, words, rows, separation)
 
 @pytest.mark.parametrize(("rows", "separation"), [(3, 100), (4, 300), (4, 225)])
 @pytest.mark.parametrize("design", ["sqrt", "blt", "tree", "banded", "independent"])
-def test_the_worst_places_between_steps_cost_what_is_calibrated(design, rows, separation):
+def test_the_worst_pattern_between_steps_costs_what_is_calibrated(design, rows, separation):
     """Rows 128 of which make a step: neither a multiple nor a part of their distance."""
     case = case_of("dpftrl", {"design": design}, rows, separation)
     assert 0.99 * case.mu < case.attainable <= case.mu * (1 + 1e-9)
@@ -60,7 +60,7 @@ def test_the_worst_places_between_steps_cost_what_is_calibrated(design, rows, se
 
 @pytest.mark.parametrize("weights", ["linear", "uniform", "last"])
 @pytest.mark.parametrize("rows", [2, 4, 8])
-def test_an_average_moves_as_far_as_is_calibrated(rows, weights):
+def test_an_average_moves_as_far_as_calibrated(rows, weights):
     """With the whole of the noise and with two thirds of it; later rows of a user move less."""
     words = {"epsilon": 2.0, "delta": DELTA, "rows_per_user": rows, "weights": weights}
     for noise in (1.0, 0.67):
@@ -71,7 +71,7 @@ def test_an_average_moves_as_far_as_is_calibrated(rows, weights):
 
 
 @pytest.mark.parametrize(("name", "words"), EXACT, ids=[f"{n}-{'-'.join(map(str, w.values()))}" for n, w in EXACT])
-def test_other_places_cost_no_more(name, words):
+def test_other_patterns_cost_no_more(name, words):
     """A few that are admissible, and one row less."""
     rng = np.random.default_rng(0)
     rows, separation = 3, 5 if words.get("steps") is None else 2
@@ -84,7 +84,7 @@ def test_other_places_cost_no_more(name, words):
             assert case.attainable <= case.mu * (1 + 1e-9), some
 
 
-def test_the_worst_places_are_not_the_first():
+def test_the_worst_pattern_need_not_be_the_first_rows():
     """Of a design whose rows in the middle move most; and no admissible places are worse than those that are found."""
     words = {"design": "honaker", "batch": 1, "steps": 8}
     case = case_of("dpftrl", words, 2, 2)
@@ -173,7 +173,7 @@ def test_prefix_sums_cost_what_is_calibrated(design, rows, separation):
 
 
 @pytest.mark.parametrize("design", ["honaker", "smooth"])
-def test_prefix_sums_that_release_less_than_they_pay_for(design):
+def test_prefix_sums_may_release_less_than_they_pay_for(design):
     for rows, separation in PATTERNS:
         case = case_of("prefix", {"design": design}, rows, separation)
         assert 0.84 * case.mu < case.attainable <= case.mu * (1 + 1e-9)

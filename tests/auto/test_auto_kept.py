@@ -63,7 +63,7 @@ def test_what_is_released_is_saved_and_loaded(name, tmp_path):
         again.set_params(horizon=N, releases="all").partial_fit(rows[:5], model.predict(rows)[:5])
 
 
-def test_the_command_line_predicts_by_it(tmp_path, monkeypatch):
+def test_the_command_line_predicts_with_a_saved_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = FITS["labels"]()
     save_model(model, "M")
@@ -73,7 +73,7 @@ def test_the_command_line_predicts_by_it(tmp_path, monkeypatch):
     assert [line.split(",")[0] for line in found.stdout.splitlines()[1:]] == model.predict(X).tolist()
 
 
-def test_nothing_to_save_and_nothing_to_load(tmp_path):
+def test_saving_and_loading_nothing_is_refused(tmp_path):
     with pytest.raises(NotFittedError):
         save_model(PrivateClassifier(), tmp_path / "M")
     save_model(FITS["labels"](), tmp_path / "M")
@@ -103,7 +103,7 @@ def stopping(blocks):
 @pytest.mark.parametrize(
     ("kind", "epsilon"), [(PrivateClassifier, 30.0), (PrivateRegressor, 30.0), (PrivateClassifier, 1.5)]
 )
-def test_a_run_goes_on_to_the_same_bits(kind, epsilon, tmp_path):
+def test_a_resumed_run_has_the_same_bits(kind, epsilon, tmp_path):
     """Of a file; where the first rows teach, and where all do."""
     y = LABELS if kind is PrivateClassifier else NUMBERS
     X.assign(goal=y).to_csv(tmp_path / "rows.csv", index=False, sep=";")
@@ -173,7 +173,7 @@ model.fit_stream("rows.csv", target="goal", block_rows=150, checkpoint=State("R"
 
 @pytest.mark.process
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="signals of Linux")
-def test_killed_it_goes_on(tmp_path):
+def test_a_killed_run_can_be_resumed(tmp_path):
     """Without a seed: what was released before the kill is what the run began with, and no row pays twice."""
     X.assign(goal=LABELS).to_csv(tmp_path / "rows.csv", index=False)
     done = warm.run(

@@ -153,7 +153,7 @@ def test_more_than_two_classes():
     ],
     ids=repr,
 )
-def test_labels_come_back_as_they_were(labels):
+def test_predicted_labels_have_their_original_type(labels):
     y = labels[(CASES[PrivateClassifier] == "ill").astype(int)]
     for words in ({}, {"classes": labels.tolist()}):
         model = whole(PrivateClassifier, X, y, **words)
@@ -202,7 +202,7 @@ def test_a_bad_label_is_refused_before_anything_is_spent(label, says):
         assert model_of(whole(PrivateClassifier, X, y, **lenient)) == expected
 
 
-def test_what_is_not_declared_is_refused_or_a_null_row(tmp_path):
+def test_undeclared_labels_are_refused_or_make_null_rows(tmp_path):
     y = CASES[PrivateClassifier].copy().astype(object)
     y[[3, N - 3]] = "dead"
     with pytest.raises(InvalidRow, match=r"row 4, target: found 'dead', allowed are the labels \['ill', 'well'\]"):
@@ -246,7 +246,7 @@ def test_parameters_are_refused_before_anything_is_spent(words, says):
     assert "_own_ledger" not in vars(model) or model._own_ledger.accounts == ()
 
 
-def test_rows_that_are_none():
+def test_unsupported_inputs_and_missing_horizons_are_refused():
     y, model = CASES[PrivateClassifier], PrivateClassifier(**BUDGET)
     with pytest.raises(InvalidParameter, match="sparse"):
         model.fit(sp.eye(N, format="csr"), y)
@@ -297,7 +297,7 @@ def test_rows_that_cannot_be_read_are_null_rows():
     assert cells.learner_.coef_.tolist() == expected[1]
 
 
-def test_targets_that_are_no_numbers():
+def test_targets_that_are_not_numbers_are_refused():
     y = CASES[PrivateRegressor].astype(object)
     for odd in (math.inf, math.nan, None, "many"):
         y[20] = odd
@@ -320,7 +320,7 @@ def test_a_declared_range_costs_no_row():
 
 
 @pytest.mark.parametrize("missing", ["refuse", "nan"])
-def test_a_declared_column_refuses_what_it_says(missing):
+def test_a_declared_column_refuses_undeclared_cells(missing):
     declared = {"columns": {"age": {"range": [0, 100], "missing": missing}}}
     y, full = CASES[PrivateClassifier], X.assign(age=X["age"].fillna(50.0))
     at = N - 10
@@ -335,7 +335,7 @@ def test_a_declared_column_refuses_what_it_says(missing):
     assert model.encoder_.plan_.columns == 2
 
 
-def test_before_there_is_a_model():
+def test_methods_before_the_first_model_raise():
     y = CASES[PrivateClassifier]
     model = PrivateClassifier(**BUDGET, horizon=N).partial_fit(X[:5], y[:5])
     with pytest.raises(NotFittedError, match=rf"the first {model.encoder_.plan_.rows} rows teach .* and 5 have come"):
@@ -348,7 +348,7 @@ def test_before_there_is_a_model():
         model.partial_fit(X[20:30], y[20:30], classes=["ill", "well"])
 
 
-def test_labels_that_partial_fit_is_told():
+def test_labels_passed_to_partial_fit_are_used():
     y = CASES[PrivateClassifier]
     model = PrivateClassifier(**BUDGET, horizon=N)
     for start in (0, 700):
@@ -357,7 +357,7 @@ def test_labels_that_partial_fit_is_told():
     assert model_of(model) == model_of(whole(PrivateClassifier, classes=["ill", "well"]))
 
 
-def test_an_encoding_that_shows_nothing_is_paid_for_and_over():
+def test_an_encoding_lost_in_noise_is_paid_for_and_ends_the_run():
     ledger = Ledger()
     model = PrivateClassifier(epsilon=0.01, horizon=N, ledger=ledger, random_state=0)
     with pytest.raises(StreamError):

@@ -71,7 +71,7 @@ def test_no_label_decides_how_others_are_read(labels, declared):
             assert told.shown(["0", "x"]).tolist() == ["0", "x"]
 
 
-def test_a_first_label_of_another_kind_is_a_label_like_others():
+def test_the_first_label_does_not_decide_the_type_of_later_ones():
     y = Y.tolist()
     for first in (5, True):
         assert PrivateClassifier(**LENIENT).fit(X, [first, *y[1:]]).classes_.tolist() == ["ill", "well"]

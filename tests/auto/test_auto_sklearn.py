@@ -72,7 +72,7 @@ def test_every_fit_of_a_cross_validation_pays():
     assert ledger.spent.mu == pytest.approx(compose_gdp([max(one[i : i + 2]) for i in (0, 2, 4)]), rel=1e-9)
 
 
-def test_a_limit_carries_what_it_says_and_no_more():
+def test_a_limit_admits_exactly_its_budget():
     X = table(6000)
     y, ledger = labels_of(X), Ledger(epsilon=3.0, delta=1e-6)
     model = PrivateClassifier(epsilon=3.0, ledger=ledger, random_state=0).fit(X, y)
@@ -85,7 +85,7 @@ def test_a_limit_carries_what_it_says_and_no_more():
 
 
 @pytest.mark.parametrize("reuse", [None, True])
-def test_where_rows_teach_and_are_learnt_both_add_up(reuse):
+def test_costs_add_up_if_rows_both_teach_and_are_learnt(reuse):
     X = table(500)
     y, ledger = labels_of(X), Ledger(epsilon=4.0, delta=1e-6)
     model = PrivateClassifier(epsilon=4.0, reuse_rows=reuse, ledger=ledger, random_state=0).fit(X, y)
@@ -99,7 +99,7 @@ def test_where_rows_teach_and_are_learnt_both_add_up(reuse):
     assert ledger.spent.epsilon(1e-6) <= 4.0
 
 
-def test_both_phases_stand_side_by_side():
+def test_both_phases_cost_the_larger_of_the_two():
     X = table(6000)
     model = PrivateClassifier(epsilon=2.0, random_state=0).fit(X, labels_of(X))
     taught, learnt = model.ledger_.accounts
@@ -162,7 +162,7 @@ def test_pickles_leave_the_ledger_behind():
 
 
 @pytest.mark.parametrize("dearer", ["encoding", "model"])
-def test_the_dearer_phase_is_what_both_cost(dearer):
+def test_both_phases_together_cost_the_more_expensive_one(dearer):
     X = table(3000)
     model = PrivateClassifier(epsilon=20.0, random_state=0).fit(X, labels_of(X))
     taught, learnt = model.encoder_.guarantee_, model.learner_.guarantee_

@@ -26,7 +26,7 @@ def model_of(estimator):
 FITTED = PrivateClassifier(**BUDGET, **LABELS).fit(X, Y)
 
 
-def test_a_stream_teaches_the_same(tmp_path):
+def test_a_stream_teaches_the_same_encoding(tmp_path):
     assert (FITTED.predict(X) == Y).mean() > 0.8 > (Y == "no").mean()
     assert FITTED.n_features_in_ == FEATURES
     assert FITTED.classes_.tolist() == ["no", "yes"]
@@ -81,7 +81,7 @@ def test_what_is_refused_before_anything_is_spent():
     assert np.isfinite(zero.learner_.coef_).all()
 
 
-def test_what_does_not_fit_together():
+def test_contradictory_arguments_are_refused():
     with pytest.raises(StreamError, match="dense rows"):
         FITTED.predict(X.toarray())
     model = PrivateClassifier(**BUDGET, **LABELS, horizon=N).partial_fit(X[:100], Y[:100])

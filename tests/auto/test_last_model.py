@@ -73,7 +73,7 @@ def test_a_stream_and_a_pickle_have_the_same_model(name):
     assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
 
 
-def test_it_is_better_for_numbers():
+def test_a_single_model_is_more_accurate_for_real_targets():
     scores = [
         PrivateRegressor(epsilon=3.0, random_state=0, releases=releases).fit(X, NUMBERS).score(X, NUMBERS)
         for releases in ("all", "last")
@@ -126,7 +126,7 @@ def seen(name, rows, y, answers=None):
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "without noise"])
-def test_a_row_teaches_or_is_learnt_and_pays_for_both_where_it_does_both(name):
+def test_a_row_pays_once_unless_it_both_teaches_and_is_learnt(name):
     """The rows beside the cut are replaced: each is seen on its own side alone, or on both where all rows teach."""
     _, y, _, reuse, _ = CASES[name]
     model, base, known = seen(name, X, y)
@@ -151,7 +151,7 @@ def test_a_row_teaches_or_is_learnt_and_pays_for_both_where_it_does_both(name):
 # ---- what is refused ---------------------------------------------------------------------------------------
 
 
-def test_what_does_not_go_together():
+def test_incompatible_parameters_are_refused():
     model = PrivateClassifier(releases="last", horizon=N)
     with pytest.raises(InvalidParameter, match=r"horizon must be None with releases='last'"):
         model.fit(X, LABELS)
@@ -181,7 +181,7 @@ def test_a_fit_that_fails_shows_no_model_and_stays_spent(monkeypatch):
     assert [entry.mu_squared > 0.0 for entry in model.ledger_.entries()] == [True, True]
 
 
-def test_more_rows_than_a_step_has_are_several_steps():
+def test_more_rows_than_fit_one_step_make_several_steps():
     """It was an error, when the encoding had been paid for."""
     horizon = (1 << 20) + 5
     given = {"loss": "squared", "epsilon": 1.0, "delta": 1e-6, "adjacency": "replace"}

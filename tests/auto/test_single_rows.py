@@ -159,7 +159,7 @@ def test_unreadable_rows_are_null_rows():
     check_same(one, two, [row for row in table if set(row[0]) <= set(table[0][0])][:50])
 
 
-def test_dicts_and_blocks_in_turns():
+def test_dicts_and_blocks_may_alternate():
     one, table = made("text")
     two, _ = made("text")
     start = 0
@@ -192,7 +192,7 @@ def test_rows_that_wait_are_counted():
         model.learn_one(*table[10])
 
 
-def test_parameters_hold_for_the_rows_behind_them():
+def test_changed_parameters_affect_only_later_rows():
     """A label that was not refused once is, when labels are."""
     model, table = made("null rows")
     for x, y in table[:20]:
@@ -208,7 +208,7 @@ def test_parameters_hold_for_the_rows_behind_them():
     assert model.n_rows_ == 20
 
 
-def test_labels_of_other_types_are_other_labels():
+def test_equal_labels_of_different_types_are_different_labels():
     """1, 1.0 and True are equal, and their texts are not; NumPy's are those that they equal."""
     one, table = made("declared labels")
     two, _ = made("declared labels")
@@ -224,7 +224,7 @@ def test_labels_of_other_types_are_other_labels():
         one.learn_one(table[0][0], "yes")
 
 
-def test_whose_rows_are_counted_take_the_way_of_blocks():
+def test_rows_with_users_are_handled_as_blocks():
     model, table = made("text", rows_per_user=5)
     two, _ = made("text", rows_per_user=5)
     X, y, users = [x for x, _ in table], [y for _, y in table], [k // 5 for k in range(HORIZON)]

@@ -62,7 +62,7 @@ def test_published_noise(cls, horizon, epsilon, delta, ratio):
         (522911, 20.0, 0.01, 0.4608153220372320),
     ],
 )
-def test_published_noise_with_the_sensitivity_that_the_source_believes(horizon, epsilon, delta, mu):
+def test_published_noise_with_the_sensitivity_of_the_source(horizon, epsilon, delta, mu):
     learner, plan = published(horizon=horizon, release="last", epsilon=epsilon, delta=delta)
     believed = math.sqrt(horizon - 1) * 2 * strength(learner) / plan.schedule.gain
     assert believed == pytest.approx(mu, rel=1e-9)
@@ -85,7 +85,7 @@ def test_the_source_claims_too_much_at_small_epsilon():
         (0.01, 0.1, 5.89, 2),
     ],
 )
-def test_published_pigd_truly_gives(l2, epsilon, true, digits):
+def test_published_pigd_has_the_proved_epsilon(l2, epsilon, true, digits):
     """The 1-d instance: gradients +-1, regulariser half as steep at the border, so L = 1.5."""
     learner, plan = published(horizon=1000, epsilon=epsilon, delta=1e-6, loss="hinge", l2=l2, radius=0.5 / l2)
     assert strength(learner) == pytest.approx(1.5, rel=1e-12)
@@ -109,7 +109,7 @@ def brute_published_gradient(plan, l2):
 
 
 @pytest.mark.parametrize("release", ["all", 7, [50, 51, 300], [2, 3], "last"])
-def test_published_pgiga_truly_gives(release):
+def test_published_pgiga_has_the_proved_epsilon(release):
     l2 = 0.5
     _, plan = published(PGIGA, horizon=400, release=release, l2=l2, epsilon=1.0, delta=1e-5)
     assert plan.schedule.first == math.ceil(2 * (0.75 / 0.5) ** 2)
@@ -166,7 +166,7 @@ def test_noise_shapes(shape, total, squares):
     assert squares * (1 - 4e-5) <= np.sum(std**2) <= squares * (1 + 6e-4)
 
 
-def test_each_shape_is_best_at_what_it_says():
+def test_each_noise_shape_optimises_its_objective():
     sums = {}
     for shape in ("paper", "lipschitz", "smooth"):
         _, std = PIGD(noise_shape=shape, **MU_ONE).calibrate(2, 5000, "all").schedule.arrays(1, 1, 5000)

@@ -129,7 +129,7 @@ BUDGETS = [
 @pytest.mark.parametrize(("epsilon", "l2_sum"), BUDGETS)
 @pytest.mark.parametrize("replace", [True, False])
 @pytest.mark.parametrize("R", [1.0, 7.0])
-def test_pure_noise_is_enough_and_no_more(epsilon, l2_sum, replace, R):
+def test_pure_noise_is_sufficient_and_tight(epsilon, l2_sum, replace, R):
     law = UNIT._replace(slope=R, curve=R * R, replace=replace)
     share, larger = pure_share(law, epsilon, l2_sum * R * R, "quarter")
     assert share >= (epsilon / 4 if replace else epsilon / 2) * (1 - 1e-12)
@@ -164,7 +164,7 @@ def test_published_noise_holds_only_where_it_is_proved(epsilon, l2_sum):
     ("R", "l2_sum", "epsilon", "realised"),
     [(10.0, 10.0, 1.0, 1.675), (10.0, 1.0, 3.0, 3.633), (100.0, 10.0, 5.0, 7.49)],
 )
-def test_a_determinant_that_grows_with_the_norm_and_not_its_square(R, l2_sum, epsilon, realised):
+def test_the_determinant_may_grow_with_the_norm_rather_than_its_square(R, l2_sum, epsilon, realised):
     """The formula of an existing package, ln(1 + c R / Lambda) twice, and this one's."""
     left = epsilon - 2 * math.log1p(0.25 * R / l2_sum)
     larger = l2_sum
@@ -407,7 +407,7 @@ def test_the_final_noise_is_small(law):
         assert coarse * math.sqrt(dim) / plan.l2_sum / budget * norms[1] > 0.09 * b
 
 
-def test_small_regularisation_is_increased():
+def test_small_regularization_is_increased():
     words = {**PURE, **ROWS}
     enough = calibrate_objective(loss=Logistic(), **words)
     assert enough.l2_extra == 0.0

@@ -38,7 +38,7 @@ def test_noise_moves_a_score_by_a_unit_or_a_third(kind, n, epsilon, delta):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_given_is_what_is_taken(kind):
+def test_given_values_are_used_unchanged(kind):
     plan = kind(l2=0.0123, radius=0.7).calibrate(3, 500)
     assert (plan.l2, plan.ball, plan.derived) == (0.0123, 0.7, ())
     assert kind(l2=0.0123).calibrate(3, 500).derived == ("radius",)
@@ -46,7 +46,7 @@ def test_what_was_given_is_what_is_taken(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_but_public_numbers_is_asked(kind):
+def test_defaults_use_only_public_numbers(kind):
     """And each of them counts, as it does for the noise."""
     asked = set(inspect.signature(kind.calibrate).parameters)
     assert asked == {"self", "n_features", "n_rows", "n_classes"}
@@ -62,7 +62,7 @@ def test_nothing_but_public_numbers_is_asked(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_noise_a_row_is_what_the_regulariser_weighs(kind):
+def test_without_noise_the_regulariser_has_the_weight_of_a_row(kind):
     plan = kind(epsilon=math.inf, x_bound=3.0, fit_intercept=False).calibrate(4, 1_000)
     assert plan.l2 == pytest.approx(0.25 * 9.0 / 1_000, rel=0.01)
     assert plan.scale == 0.0

@@ -58,7 +58,7 @@ def test_the_budget_holds_and_two_thirds_of_the_noise_would_break_it(design, adj
     assert 2**10 <= found.sigma / found.lattice < 2**11
 
 
-def test_replacing_costs_twice_what_zeroing_does():
+def test_replacing_a_row_costs_twice_as_much_as_zeroing_it():
     for design in DESIGNS:
         f = factorization(design, 300)
         ratio = calibrated(f).sigma / calibrated(f, adjacency="zero_out").sigma
@@ -90,7 +90,7 @@ def test_integer_sums_that_do_not_fit_are_refused():
     assert calibrated(factorization("independent", 2**48), epsilon=1e12).grid == 0.0
 
 
-def test_truncation_is_charged_where_it_is_no_projection_of_the_ball():
+def test_truncation_is_charged_unless_it_is_a_projection_of_the_ball():
     wide = {"dim": 10**6, "bound": 1.0}
     for design in INTEGER_DESIGNS:
         f = factorization(design, 2**40)
@@ -106,7 +106,7 @@ def test_truncation_is_charged_where_it_is_no_projection_of_the_ball():
         assert calibrated(f, sensitivity=7.0, **wide).sigma == ball.sigma
 
 
-def test_truncation_can_enlarge_a_change_by_nearly_that_much():
+def test_truncation_can_enlarge_a_change_by_nearly_the_charge():
     """The charge is needed: two vectors a hair apart in every coordinate end up a grid step apart."""
     dim, grid = 100, 2.0**-4
     a, b = np.full(dim, 0.5), np.full(dim, 0.5 - grid / 1000)
@@ -117,7 +117,7 @@ def test_truncation_can_enlarge_a_change_by_nearly_that_much():
 
 
 @pytest.mark.parametrize("design", ["blt", "sqrt", "banded"])
-def test_the_recursion_errs_by_less_than_is_charged(design):
+def test_the_recursion_rounds_by_less_than_is_charged(design):
     """Rows at their bound, all alike: the buffers are as large as they can be. Exact sums are integers over 2^k."""
     n = 600
     f = factorization(
@@ -170,7 +170,7 @@ def test_leaves_of_many_rows_are_added_up_in_doubles():
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-def test_the_bound_of_what_is_perturbed_holds(design):
+def test_the_bound_of_perturbed_coordinates_holds(design):
     f = factorization(design, 500)
     found = calibrated(f, dim=1, leaf=3)
     if design in INTEGER_DESIGNS:
@@ -223,7 +223,7 @@ def test_the_published_claim_is_false(n, delta, epsilon, true):
     assert wasteful.sigma > 2 * calibrated(Tree(n), epsilon=10.0, delta=delta).sigma
 
 
-def test_what_the_published_noise_does_not_offer_is_refused():
+def test_options_without_published_noise_are_refused():
     with pytest.raises(InvalidParameter, match="no noise at all for a horizon of 1"):
         calibrated(Tree(1), calibration="published")
     with pytest.raises(InvalidParameter, match="fixes design"):

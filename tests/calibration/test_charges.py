@@ -111,7 +111,7 @@ def test_gradients_of_many_classes_are_charged_for_every_product():
 # ---- sums ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_batch_adds_up_with_roundings_that_part_two_runs():
+def test_rounding_in_a_batch_separates_two_runs():
     """One gradient differs by 2. Where one sum is above 2^9 and the other below, the same terms round apart."""
     sums = [1.0, -1.0]
     unit = 2.0**-43  # of doubles from 2^9 on
@@ -131,7 +131,7 @@ def test_a_batch_adds_up_with_roundings_that_part_two_runs():
     assert Fraction(plan.report.sensitivity) >= apart
 
 
-def test_buffers_keep_their_roundings():
+def test_rounding_persists_in_buffers():
     """A buffer that hardly forgets, over many steps, in exact arithmetic: far more than the roundings of one sum."""
     steps, theta, omega = 20_000, 1.0 - 2.0**-17, 0.5
     error = _recursion(BLT(steps, theta=(theta,), omega=(omega,)))[1]
@@ -151,7 +151,7 @@ def test_buffers_keep_their_roundings():
 
 @pytest.mark.parametrize("kind", [0, 1])
 @pytest.mark.parametrize("a0", [0.0, 3.0])
-def test_the_sum_of_step_weights_is_no_less_than_it_is(kind, a0):
+def test_the_computed_sum_of_step_weights_is_an_upper_bound(kind, a0):
     """What the rounding after row t is in proportion to, where weights grow like t, or like its root."""
     words = {"first": 1, "diameter": 0.0, "cap": math.inf, "shape": 1, "gain": 0.0}
     schedule = Schedule(kind=kind, a0=a0, l2=0.7, rounding=(0.0, 0.0, 1.0), **words)
@@ -166,7 +166,7 @@ def test_the_sum_of_step_weights_is_no_less_than_it_is(kind, a0):
 
 
 @pytest.mark.parametrize("ball", [True, False])
-def test_both_runs_of_iterates_round(ball):
+def test_rounding_is_charged_for_both_runs_of_iterates(ball):
     """E_t of docs/proofs/iterates.md, section 4, in exact arithmetic: twice the sum of what every update errs by."""
     dim, t, radius, l2 = 6, 3000, 5.0, 0.01
     found = calibrated(
@@ -190,7 +190,7 @@ def test_both_runs_of_iterates_round(ball):
 
 
 @pytest.mark.parametrize("features", [3, 1100])
-def test_norms_are_summed_afresh_as_often_as_is_charged(features):
+def test_norms_are_recomputed_as_often_as_charged(features):
     """The drift of an iterate's norm grows with the rows since then: docs/proofs/iterates.md, section 4."""
     rows = np.random.default_rng(2).normal(size=(300, features)) / math.sqrt(features)
     learner = PIGD(epsilon=math.inf, horizon=300, release="last", radius=0.1).declare_classes([0, 1])
@@ -204,7 +204,7 @@ def test_norms_are_summed_afresh_as_often_as_is_charged(features):
     assert len(summed) < 10  # a factor may be 1 elsewhere by chance
 
 
-def test_what_is_spent_adds_up_to_the_last_digit():
+def test_the_spent_budget_is_exact_to_the_last_digit():
     """Of many releases, none of which costs a round number."""
     n = 20_000
     learner = PIGD(horizon=n, release="all", random_state=0, fit_intercept=False, noise_shape="smooth")
@@ -226,7 +226,7 @@ def average_of(horizon, l2, radius, weights):
     )  # fmt: skip
 
 
-def test_a_running_sum_parts_two_runs():
+def test_rounding_of_a_running_sum_separates_two_runs():
     """Points next to each other, each halfway between two doubles of the sum: one run rounds up, the other down."""
     horizon = 4096
     up = down = 8.0
@@ -276,7 +276,7 @@ def test_rows_just_beyond_their_bound_are_scaled():
     assert abs(after(OVER) / after(1.0) - 1.0) < 1e-14
 
 
-def test_told_gradients_just_beyond_their_bound_are_scaled():
+def test_given_gradients_just_beyond_their_bound_are_scaled():
     def after(x):
         learner = NOGD(epsilon=math.inf, horizon=1, fit_intercept=False, gradient_bound=1.0, l2=1.0, radius=100.0)
         learner.declare_classes([0, 1]).ask(n_features=1)

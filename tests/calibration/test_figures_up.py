@@ -149,7 +149,7 @@ def test_noise_of_averages_covers_their_sensitivity():
 
 
 @pytest.mark.parametrize("randomizer", ["gaussian", "l2laplace"])
-def test_uses_of_a_row_add_up_to_no_more_than_the_budget(randomizer):
+def test_all_uses_of_a_row_stay_within_the_budget(randomizer):
     words = {"domain": L2Ball(1.0), "dim": 2, "gradient_bound": 1.0, "nodes": 2, "batch": 1, "release": "all"}
     for uses, epsilon in zip(range(2, 42), BUDGETS, strict=True):
         plan = calibrated(
@@ -192,7 +192,7 @@ def test_gradients_are_bounded_where_points_are_as_computed():
 
 
 @pytest.mark.parametrize(("weights", "offset"), [("constant", 1e4), ("inverse_sqrt", 1.0)])
-def test_constrained_steps_answer_to_the_roundings_of_the_iterate(weights, offset):
+def test_constrained_steps_are_charged_for_rounding_of_the_iterate(weights, offset):
     """E_t of docs/proofs/iterates.md, section 4, in exact arithmetic, of a loss whose slope moves with the iterate."""
     t, radius, l2, dim = 3000, 5, 1e-3, 6
     plan = calibrated(
@@ -211,7 +211,7 @@ def test_constrained_steps_answer_to_the_roundings_of_the_iterate(weights, offse
     assert Fraction(plan.schedule.rounding(t)) * weight[t] >= 2 * total * UNIT
 
 
-def test_iterates_may_be_outside_of_their_ball_by_roundings():
+def test_rounding_may_put_iterates_outside_their_ball():
     """Gradients are bounded over the ball that iterates are in as computed, and so is the width of the set."""
     plan = calibrated(calibrate_iterates, update="implicit", release="last", l2=1.0, **WORST)
     refresh = 64 * -(-WIDE // 1024)
@@ -259,7 +259,7 @@ def fastest(every, horizon, gain=1.0):
     return unit, iterates.ReleaseSchedule.of(every, horizon)
 
 
-def test_parts_of_an_octave_are_counted_with_what_they_grow_by(monkeypatch):
+def test_groups_of_an_octave_are_charged_for_their_growth(monkeypatch):
     """Each part as its first term alone would be too little: by 4 / 2^20 of it, which is what a part spans here."""
     unit, releases = fastest(2, 1 << 23)
     exact = iterates._weighted_sum(unit, releases)
@@ -285,7 +285,7 @@ def test_the_interval_of_values_holds_every_loss():
         assert max(values) <= high <= max(values) * (1 + 1e-11)
 
 
-def test_rates_of_experts_are_those_that_their_bounds_are_least_for():
+def test_rates_of_experts_minimise_their_bounds():
     """``log(1 / prior) / speed + 2 speed``, for experts whose weight at the start is below 1 / e."""
     report = calibrate_report("gaussian", dim=5, epsilon=2.0, delta=1e-6)
     betting = betting_of(report, theta=0.25, proxy="numerical", calibration="tight")

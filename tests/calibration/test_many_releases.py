@@ -23,7 +23,7 @@ def plans(shape, schedule, every):
 @pytest.mark.parametrize("every", [1, 3])
 @pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt"])
 @pytest.mark.parametrize("shape", ["lipschitz", "smooth", "paper"])
-def test_parts_of_octaves_cost_no_less_than_their_releases(shape, schedule, every, monkeypatch):
+def test_groups_of_releases_cost_at_least_their_sum(shape, schedule, every, monkeypatch):
     """Against the sum of all terms, with early octaves and few parts: never below, and hardly above."""
     for plan in plans(shape, schedule, every):
         exact = iterates._weighted_sum(plan.schedule, plan.releases)
@@ -70,7 +70,7 @@ def test_a_plan_of_any_length_is_calibrated(horizon):
     assert plan.schedule.gain >= math.sqrt(float(np.sum(widths * sensitivity[1:]))) / plan.mu
 
 
-def test_a_list_of_rows_costs_what_it_did():
+def test_a_list_of_release_rows_costs_the_exact_sum():
     """Read all at once, each row has the figures that it has by itself, bit by bit."""
     plan = PIGD().calibrate(5, 10_000, [3, 5, 700, 10_000])
     sensitivity, std = plan.schedule.at(plan.releases.rows)

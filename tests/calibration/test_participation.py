@@ -42,7 +42,7 @@ def test_noise_covers_all_rows_of_a_user_and_is_no_larger_than_that(design):
         assert one.factor == 1.0
 
 
-def test_one_row_costs_one_and_many_rows_no_more_than_their_number():
+def test_the_factor_is_1_for_one_row_and_at_most_the_number_of_rows():
     for design in DESIGNS:
         made = factorization(design, 100)
         assert factor(made, 1, 1) == factor(made, 1, 50) == 1.0
@@ -55,7 +55,7 @@ def test_one_row_costs_one_and_many_rows_no_more_than_their_number():
 
 
 @pytest.mark.parametrize("design", ["blt", "tree", "sqrt"])
-def test_rows_in_several_epochs_are_divided_in_the_worst_way(design):
+def test_rows_in_several_epochs_are_charged_for_the_worst_division(design):
     """Against all divisions of the rows; squares of what epochs move add up."""
     designs, rows, separation = [factorization(design, n) for n in (4, 8)], 5, 3
     squares = [worst_squares(strategy(d), rows, separation, 1)[0] / d.column_norm**2 for d in designs]
@@ -72,7 +72,7 @@ def test_rows_in_several_epochs_are_divided_in_the_worst_way(design):
     assert factor([factorization("blt", 1000)], 4, 1000, renewed=True) == pytest.approx(2.0)
 
 
-def test_epochs_of_a_run_that_is_renewed_are_charged_together():
+def test_epochs_of_a_renewed_run_are_charged_together():
     """Four rows as far apart as an epoch is long are one in each of four, whose squares add up."""
     far = Design(name="blt", rows_per_user=4, user_separation=8)
     for renewal, rows, charged in (("none", 8, 1.0), ("repeat", 8, 2.0)):
@@ -81,7 +81,7 @@ def test_epochs_of_a_run_that_is_renewed_are_charged_together():
         assert made.sums[-1].factor >= charged
 
 
-def test_steps_with_noise_of_their_own():
+def test_steps_with_independent_noise():
     for batch, rows, separation, square in (
         (1, 4, 1, 4),
         (10, 4, 10, 4),

@@ -67,7 +67,7 @@ def test_rows_are_within_their_bound(x_bound: float, intercept: bool) -> None:
 
 
 @given(st.integers(0, 10**40), st.integers(1, 10**40))
-def test_the_least_double_above(numerator: int, denominator: int) -> None:
+def test_rounding_up_gives_the_least_double_above(numerator: int, denominator: int) -> None:
     exact = Fraction(numerator, denominator)
     found = ceil_double(exact)
     assert Fraction(found) >= exact

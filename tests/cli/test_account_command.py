@@ -91,7 +91,7 @@ def test_a_run_of_a_learner(run):
     assert "NOT PRIVATE" not in text
 
 
-def test_an_unfinished_run_counts_with_all_it_reserved(tmp_path):
+def test_an_unfinished_run_counts_its_whole_reservation(tmp_path):
     path = journal(tmp_path / "b.jsonl", ("PIGD", "gdp", 0.2), close=False)
     record = account_json(path)
     (one,) = record["journals"][0]["runs"]
@@ -142,7 +142,7 @@ def test_without_the_extra_the_tight_figure_is_left_out(tmp_path, monkeypatch):
         Ledger.read(path).committed.epsilon_if_fixed(1e-6)
 
 
-def test_a_run_that_several_journals_know_of_counts_once_by_the_larger(run, tmp_path):
+def test_a_run_in_several_journals_counts_once_with_its_larger_figure(run, tmp_path):
     shared = Ledger(journal=tmp_path / "shared.jsonl", epsilon=2.0, delta=1e-5)
     shared.include(Ledger.read(run / "ledger.jsonl"))
     shared.close()

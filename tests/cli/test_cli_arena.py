@@ -45,7 +45,7 @@ def test_a_table_of_the_users(here):
     assert kept["median_share"] > 0.6
 
 
-def test_streams_of_a_toml_file_and_generators(here):
+def test_streams_from_a_toml_file_and_from_generators(here):
     Path("lists").mkdir()
     Path("lists/a.toml").write_text(
         "[[stream]]\nname = 'bare'\nfile = 'bare.csv'\ncolumns = ['a', 'y', 'b']\ntarget = 'y'\norder = 'shuffled'\n"
@@ -78,13 +78,13 @@ def test_streams_of_a_toml_file_and_generators(here):
         (("no.csv",), DATA, "no.csv"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_run(here, words, code, said):
+def test_errors_are_reported_before_anything_runs(here, words, code, said):
     result = privol_cli("arena", *words)
     assert result.exit_code == code, result.output
     assert said in result.stderr
 
 
-def test_a_run_that_fails_is_told(here, monkeypatch):
+def test_a_failed_run_is_reported(here, monkeypatch):
     def broken(*_):
         raise MemoryError("too large")
 

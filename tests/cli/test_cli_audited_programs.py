@@ -88,7 +88,7 @@ def test_commands():
         (("--callable", "json:dump_it", "--epsilon", 1, "--column", "0:1"), "cannot be imported"),
     ],
 )
-def test_options_that_do_not_go_together(words, message):
+def test_incompatible_options_are_refused(words, message):
     found = privol_cli("audit", *words)
     assert found.exit_code == USAGE
     assert message in found.stderr

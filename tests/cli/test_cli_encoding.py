@@ -82,7 +82,7 @@ def test_predictions_are_encoded_alike(here):
     assert np.mean(np.array(said) == new["outcome"]) > 0.7
 
 
-def test_predict_says_which_cells_the_model_does_not_know(here):
+def test_predict_reports_cells_unknown_to_the_model(here):
     run_json(*WORDS, "--seed", "2", "--out", "R", "--no-diagnostics")
     new = table(500, seed=1)
     new.loc[:99, "age"] = 500.0
@@ -199,7 +199,7 @@ def test_a_cross_learns_what_only_both_columns_say(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("learner", ["miogd", "bandit"])
-def test_the_encoding_is_not_dearer_than_the_model(here, learner):
+def test_the_encoding_costs_no_more_than_the_model(here, learner):
     """Of a learner whose noise is stated: what it costs depends on how many features the encoding will have."""
     record = run_json(*WORDS[:4], "--learner", learner, "--out", "R", "--no-diagnostics")
     encoder, model = (account.guarantee.mu for account in Ledger.read("R/ledger.jsonl").accounts)
@@ -207,7 +207,7 @@ def test_the_encoding_is_not_dearer_than_the_model(here, learner):
     assert Ledger.read("R/ledger.jsonl").spent.mu <= model * (1 + 1e-12)
 
 
-def test_too_few_rows_are_paid_for_and_said(here):
+def test_too_few_rows_are_paid_for_and_reported(here):
     table(60).to_csv("few.csv", index=False)
     found = privol_cli("run", "few.csv", "--target", "outcome", "--out", "R")
     assert found.exit_code == DATA
@@ -217,7 +217,7 @@ def test_too_few_rows_are_paid_for_and_said(here):
     assert Ledger.read("R/ledger.jsonl").spent.mu == pytest.approx(gdp_mu(1.0, 1e-6) / 2)  # all would have taught
 
 
-def test_what_was_taught_is_paid_for_where_the_first_block_fails(here):
+def test_a_learnt_encoding_is_paid_for_if_the_first_block_fails(here):
     """That the error is one of later rows says that columns stood out, which depends on those that taught."""
     Path("parts").mkdir()
     lines = Path("rows.csv").rename("parts/1.csv").read_text().splitlines()
@@ -254,7 +254,7 @@ def killed_and_resumed(*words, lines=8, before=()):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
-def test_a_killed_run_goes_on_with_what_was_learnt(here):
+def test_a_killed_run_resumes_with_the_learnt_encoding(here):
     rows = table(100_000)
     rows.to_csv("rows.csv", index=False)
     # the first row taught; learnt as the last one it would pay for one phase and be in both
@@ -303,7 +303,7 @@ def test_a_share_of_the_budget_lets_all_rows_teach_and_learn(here):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
-def test_a_killed_run_of_a_share_goes_on(here):
+def test_a_killed_run_with_a_schema_share_resumes(here):
     """Of a share that the run chose by itself: the learner's epsilon is none that the command states."""
     table(100_000).to_csv("rows.csv", index=False)
     words = (*WORDS, "--epsilon", "0.01", "--seed", "3", "--checkpoint", "1000", "--no-diagnostics", "--quiet")
@@ -317,7 +317,7 @@ def test_a_killed_run_of_a_share_goes_on(here):
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
-def test_a_killed_run_for_users_goes_on(here):
+def test_a_killed_run_for_users_resumes(here):
     """With the rows that the cap leaves, behind those that taught."""
     rows = table(24_000)
     rows["id"] = np.random.default_rng(0).integers(0, 2500, len(rows))
@@ -344,14 +344,14 @@ def test_a_killed_run_for_users_goes_on(here):
     ],
     ids=str,
 )
-def test_a_share_that_cannot_be(here, words, said):
+def test_invalid_schema_shares_are_refused(here, words, said):
     result = privol_cli("run", "rows.csv", "--target", "outcome", "--schema-share", "0.2", *words, "--out", "R")
     assert result.exit_code == USAGE
     assert said in " ".join(result.stderr.split())
     assert not Path("R").exists()
 
 
-def test_a_pipe_of_which_nothing_is_declared_says_what_learns_it(here):
+def test_an_undeclared_pipe_names_the_option_that_learns_its_schema(here):
     """What comes through a pipe may be alive, so nothing is learnt of it unasked."""
     text = Path("rows.csv").read_text()
     refused = piped(text, "run", "-", "--horizon", N, *WORDS[2:])
@@ -361,7 +361,7 @@ def test_a_pipe_of_which_nothing_is_declared_says_what_learns_it(here):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
-def test_an_encoding_that_is_killed_is_paid_for(here):
+def test_a_killed_encoding_is_paid_for(here):
     """Whatever the dead process had shown: the whole reservation counts."""
     process = start("run", "-", "--learn-schema", "--horizon", N, *WORDS[2:], "--out", "R", stdin=-1)
     process.stdin.write("\n".join(Path("rows.csv").read_text().splitlines()[:600]) + "\n")
@@ -423,7 +423,7 @@ def test_the_cost_of_a_schema_is_kept_and_adds_up(here):
     assert Ledger.read("L.jsonl").spent.mu == pytest.approx(mu * 2**0.5)  # two schemas of the same rows
 
 
-def test_what_a_schema_names_is_not_learnt(here):
+def test_columns_in_a_schema_are_not_learnt(here):
     """The rest is: column by column."""
     Path("part.toml").write_text("[columns]\nage = { range = [0, 120] }\nid = { drop = true }\n")
     words = ("--schema", "part.toml", "--learn-schema", "--seed", "1", "--no-diagnostics")
@@ -441,7 +441,7 @@ def test_what_a_schema_names_is_not_learnt(here):
     assert record["classes"] == ["well", "ill"]
 
 
-def test_all_rows_teach_where_the_first_are_too_few(here):
+def test_all_rows_teach_if_the_first_ones_are_too_few(here):
     table(6000).to_csv("rows.csv", index=False)
     words = ("run", "rows.csv", "--target", "outcome", "--epsilon", "0.5", "--no-diagnostics", "--seed", "1")
     record = run_json(*words, "--checkpoint", "500", "--out", "R")
@@ -487,7 +487,7 @@ def test_a_run_short_of_rows_says_so(here):
 @pytest.mark.parametrize(
     ("words", "loss"), [((), "softmax"), (("--learner", "pqftl"), "squared"), (("--loss", "huber"), "huber")]
 )
-def test_the_loss_says_whether_numbers_are_labels(here, words, loss):
+def test_the_loss_decides_whether_numbers_are_labels(here, words, loss):
     rows = table()
     rows["outcome"] = np.digitize(rows["age"], [30, 50, 70])
     rows.to_csv("rows.csv", index=False)
@@ -512,7 +512,7 @@ def test_a_schema_is_learnt_within_the_limit_of_a_ledger(here):
 
 
 @pytest.mark.parametrize("learner", [(), ("--learner", "objective-perturbation")])
-def test_a_label_too_rare_to_be_learnt_ends_no_run(here, learner):
+def test_a_label_too_rare_to_be_learnt_does_not_end_the_run(here, learner):
     """By the schema that the same rows taught: a row without a known label is a null row, as where a run learns it."""
     rows = table()
     rows.loc[5, "outcome"] = "unsure"
@@ -549,7 +549,7 @@ def test_a_decimal_comma_is_declared(here):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
-def test_a_killed_run_by_a_learnt_schema_goes_on(here):
+def test_a_killed_run_with_a_learnt_schema_resumes(here):
     table(100_000).to_csv("rows.csv", index=False)
     found = privol_cli("info", "rows.csv", "--target", "outcome", "--private")
     Path("schema.toml").write_text(found.stdout)

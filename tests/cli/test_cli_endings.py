@@ -191,7 +191,7 @@ def test_interrupted_twice(here):
 
 @posix
 @pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("info",)], ids=str)
-def test_nobody_reads_the_output(words):
+def test_a_closed_output_pipe_is_handled(words):
     reader, writer = os.pipe()
     os.close(reader)
     process = start(*words, stdout=writer, imported=words == ("info",))
@@ -201,7 +201,7 @@ def test_nobody_reads_the_output(words):
 
 
 @posix
-def test_a_run_is_complete_though_nobody_reads_its_report(here, clinic):
+def test_a_run_completes_even_if_nobody_reads_its_report(here, clinic):
     reader, writer = os.pipe()
     os.close(reader)
     process = start(*RUN, "--json", "--out", "R", "--no-diagnostics", stdout=writer)
@@ -224,7 +224,7 @@ def test_predictions_for_head(here, clinic):
 
 
 @posix
-def test_nobody_reads_the_errors(here):
+def test_a_closed_error_pipe_is_handled(here):
     reader, writer = os.pipe()
     os.close(reader)
     process = start("run", "nowhere.csv", "--json", stderr=writer)
@@ -290,7 +290,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("words", [(), ("--horizon", "1000")], ids=["counted", "stated"])
-def test_the_bar_knows_how_long_it_takes(here, clinic, monkeypatch, words):
+def test_the_progress_bar_estimates_the_remaining_time(here, clinic, monkeypatch, words):
     """Rows so far, of how many at most, the time left: on a terminal, whether the rows were counted first or not."""
     from privol.cli import progress
     from privol.cli.run import run
@@ -307,7 +307,7 @@ def test_the_bar_knows_how_long_it_takes(here, clinic, monkeypatch, words):
     assert ("counting the rows of train.csv" in terminal.getvalue()) == (not words)
 
 
-def test_a_log_has_the_progress_too(here, clinic, monkeypatch):
+def test_progress_is_shown_in_logs_too(here, clinic, monkeypatch):
     """Where stderr is no terminal, a line now and then, and none of a short run."""
     from privol.cli import progress
 

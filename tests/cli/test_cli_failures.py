@@ -217,7 +217,7 @@ def test_a_known_length_is_refused_before_a_row_is_read(here):
     assert "long.npz has 20 rows, more than the horizon of 19: leave --horizon out" in result.stderr
 
 
-def test_text_columns_lead_to_schemas(here):
+def test_errors_about_text_columns_suggest_a_schema(here):
     (here / "t.csv").write_text("age,job,outcome\n41,nurse,yes\n50,clerk,no\n")
     result = privol_cli("run", "t.csv", "--no-learn-schema", "--positive", "yes")
     assert result.exit_code == DATA
@@ -225,7 +225,7 @@ def test_text_columns_lead_to_schemas(here):
     assert "privol info FILE drafts one" in result.stderr
 
 
-def test_a_run_inside_its_rows_is_refused(here, clinic):
+def test_an_output_directory_inside_the_input_is_refused(here, clinic):
     before = sorted(here.iterdir())
     for words in (("run", "."), ("run", str(here), "--out", "R")):
         result = privol_cli(*words, "--positive", "sick")
@@ -234,7 +234,7 @@ def test_a_run_inside_its_rows_is_refused(here, clinic):
     assert sorted(here.iterdir()) == before
 
 
-def test_a_file_is_no_output_directory(here, clinic):
+def test_a_file_is_refused_as_output_directory(here, clinic):
     result = privol_cli(*RUN, "--out", "new.csv")
     assert result.exit_code == IO
     assert result.stderr == "privol: error: new.csv: exists and is no directory\n"
@@ -258,7 +258,7 @@ def test_standard_input_needs_a_horizon(here):
         ("huber", ("--x-bound", "2", "--target", "age", "--y-bound", "100"), None),
     ],
 )
-def test_doubts_are_shown_and_are_not_private(here, clinic, loss, words, warning):
+def test_doubts_about_the_rows_are_shown_as_not_private(here, clinic, loss, words, warning):
     lines = (here / "train.csv").read_text().splitlines()
     names = ["age", "dose", "size", "state"] if loss == "logistic" else ["age", "dose", "size"]
     body = [",".join(line.split(",")[: len(names)]) for line in lines[1:]]
@@ -407,11 +407,11 @@ def test_parameters_as_options(message, expected):
 
 
 @pytest.mark.parametrize("word", ["my_x_bound", "'x_bound'", "a/x_bound", "x_bound.csv", "x_bound_", "release=1/a.csv"])
-def test_paths_and_cells_are_no_parameters(word):
+def test_paths_and_cells_are_not_mistaken_for_parameters(word):
     assert in_options(f"found {word}: no", app.commands["run"].params, schema=False) == f"found {word}: no"
 
 
-def test_labels_that_cannot_occur_are_refused_where_that_is_public(here):
+def test_impossible_labels_are_refused_if_that_is_public(here):
     np.savez("t.npz", X=np.ones((4, 1)), y=[0.0, 1.0, 0.0, 1.0])
     (here / "t.svm").write_text("1 1:2\n-1 1:3\n")
     for name in ("t.npz", "t.svm"):

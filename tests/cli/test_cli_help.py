@@ -13,7 +13,7 @@ from privol.learners import LEARNERS, OFFLINE_LEARNERS
 
 
 @pytest.mark.parametrize("command", [(), ("run",), ("predict",), ("plan",), ("info",)], ids=str)
-def test_help_teaches(command):
+def test_help_points_to_commands_or_examples(command):
     result = privol_cli(*command, "--help")
     assert result.exit_code == OK
     if command != ("info",):
@@ -47,6 +47,6 @@ def test_help_on_a_learner_shows_what_it_takes(learner):
     assert ("--radius" in shown) is (learner != "adaptive")
 
 
-def test_help_on_nothing_that_there_is():
+def test_help_on_an_unknown_topic_is_refused():
     result = privol_cli("run", "--help-on", "wheather")
     assert (result.exit_code, "'budget'" in result.stderr) == (USAGE, True)

@@ -82,7 +82,7 @@ def test_each_learner_has_its_first_epoch(here, clinic, monkeypatch):
     assert (record["rows"], record["parameters"]["horizon"]) == (N, 4 << 20)
 
 
-def test_rows_that_a_file_says_are_its_horizon(here, table):
+def test_a_row_count_stated_in_a_file_is_the_horizon(here, table):
     X, labels = table
     pa.parquet.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "way": labels}), "t.parquet")
     for words in ((), ("--horizon", "auto")):
@@ -116,7 +116,7 @@ def test_refusals(here, table, clinic):
         assert re.search(expected, result.stderr), result.stderr
 
 
-def test_an_interrupted_run_goes_on(here, table, monkeypatch):
+def test_an_interrupted_run_resumes(here, table, monkeypatch):
     monkeypatch.setattr("privol.streams._base.BLOCK_BYTES", 1 << 14)
     words = (
         "run",

@@ -44,7 +44,7 @@ def test_the_embedded_rows_need_no_settings(here):
     assert (pure["encoding"], pure["features"], pure["rows"]) == (None, 54, 120_000)
 
 
-def test_what_is_no_goal_is_refused_before_anything_is_learnt(here):
+def test_an_invalid_target_is_refused_before_anything_is_learnt(here):
     result = privol_cli("run", "--learner", "pqftl", "--out", "R")
     assert result.exit_code == USAGE
     assert "the embedded rows have labels" in result.stderr

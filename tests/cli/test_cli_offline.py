@@ -96,7 +96,7 @@ def test_the_report(here, clinic, name):
     assert privol_cli("resume", "R").exit_code == IO
 
 
-def test_noise_that_drowns_the_model_is_said(here, clinic):
+def test_noise_that_hides_the_model_is_reported(here, clinic):
     record = run_json(*run_of("output-perturbation", "--l2", "0.01"))
     assert record["noise"]["score_std"] > record["noise"]["largest_score"] / 10
     assert any(words.startswith("NOISE: ") for words in record["warnings"])
@@ -177,7 +177,7 @@ def test_the_embedded_rows(here, name):
 
 
 @each
-def test_a_model_is_put_beside_a_constant(here, clinic, name):
+def test_a_model_is_compared_with_a_constant(here, clinic, name):
     """On its own rows, which stay where they are: without diagnostics nothing is said of them."""
     record = run_json(*run_of(name))
     found = record["diagnostics"]
@@ -491,7 +491,7 @@ def test_killed_when_the_release_was_ready(here, clinic, where, words):
 
 
 @posix
-def test_a_fit_that_goes_on_is_let_alone(here, clinic):
+def test_a_fit_in_progress_is_left_alone(here, clinic):
     # the journal's second line is not enough: a fit that is stopped while that is written has reserved nothing
     slow = (
         "import pathlib, time\nfrom privol.learners import averaged\n"
@@ -557,7 +557,7 @@ class Cut(SealedRelease):
         raise KeyboardInterrupt
 
 
-def test_a_sealed_model_of_another_fit_is_not_what_an_account_pays_for(tmp_path, clinic):
+def test_an_account_does_not_pay_for_the_sealed_model_of_another_fit(tmp_path, clinic):
     for name, epsilon in (("a", 10.0), ("b", 0.1)):
         folder = tmp_path / name
         folder.mkdir()
@@ -582,7 +582,7 @@ def test_a_sealed_model_of_another_fit_is_not_what_an_account_pays_for(tmp_path,
     assert load_model(tmp_path / "a").n_rows_ == 4
 
 
-def test_what_cannot_be_sealed_is_refused_before_it_is_paid_for(tmp_path):
+def test_models_that_cannot_be_sealed_are_refused_before_payment(tmp_path):
     class Own(privol.OutputPerturbation):
         pass
 

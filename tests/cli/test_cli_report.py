@@ -111,7 +111,7 @@ def test_a_run_as_one_file(here, words):
         assert "released with noise" in text
 
 
-def test_a_public_page_has_nothing_of_the_raw_rows(here):
+def test_a_public_page_contains_nothing_about_the_raw_rows(here):
     assert privol_cli(*RUN, "--out", "R").exit_code == OK
     assert privol_cli("report", "R", "--public", "--out", "card.html").exit_code == OK
     _, text = page("card.html")

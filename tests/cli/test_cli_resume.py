@@ -109,7 +109,7 @@ def test_an_interrupted_run_ends_as_if_nothing_had_happened(here, clinic, monkey
     assert (result.exit_code, "R: the run is finished" in result.stderr) == (IO, True)
 
 
-def test_metrics_that_were_seen_are_seen_again(here, clinic, monkeypatch, blocks):
+def test_released_metrics_reappear_after_resuming(here, clinic, monkeypatch, blocks):
     with interrupted_at(monkeypatch, 300):
         assert privol_cli(*PIGD, *METRICS, "--out", "R").exit_code == INTERRUPTED
     seen = read_json("R", "private_metrics.json")["windows"]
@@ -118,7 +118,7 @@ def test_metrics_that_were_seen_are_seen_again(here, clinic, monkeypatch, blocks
     assert read_json("R", "private_metrics.json")["windows"][:2] == seen
 
 
-def test_diagnostics_can_be_left_out_then(here, clinic, monkeypatch, blocks):
+def test_diagnostics_can_be_left_out_on_resuming(here, clinic, monkeypatch, blocks):
     privol_cli(*PIGD, "--seed", "3", "--out", "whole", "--no-diagnostics")
     with interrupted_at(monkeypatch, 200):
         privol_cli(*PIGD, "--seed", "3", "--out", "R")
@@ -126,7 +126,7 @@ def test_diagnostics_can_be_left_out_then(here, clinic, monkeypatch, blocks):
     same_run("R", "whole")
 
 
-def test_an_error_of_the_data_can_be_mended(here):
+def test_a_run_resumes_after_an_error_in_the_data_is_corrected(here):
     rows = rows_of(150_000)
     rows[140_000][1] = "nan"  # found when its block is to be learnt, after two others
     write(Path("big.csv"), ["a", "b", "c", "y"], rows)
@@ -178,7 +178,7 @@ def test_rows_and_encoding_must_be_those_that_were_learnt(here, clinic, monkeypa
     run_json("resume", "R")
 
 
-def test_from_another_folder_and_with_rows_that_have_moved(here, clinic, monkeypatch, blocks):
+def test_a_run_resumes_from_another_folder_and_with_moved_rows(here, clinic, monkeypatch, blocks):
     with interrupted_at(monkeypatch, 300):
         privol_cli(*PIGD, "--seed", "3", "--out", "R")
     os.mkdir("elsewhere")
@@ -214,7 +214,7 @@ def test_a_run_can_be_ended_where_it_is(here, clinic, monkeypatch, blocks, words
     assert privol_cli("resume", "R").exit_code == IO
 
 
-def test_nothing_is_kept_where_nothing_is_to_be(here, clinic, monkeypatch, blocks):
+def test_nothing_is_kept_if_keeping_is_off(here, clinic, monkeypatch, blocks):
     words = (*RUN, "--learner", "pigd", "--release", "100", "--checkpoint", "0", "--no-diagnostics")
     assert privol_cli(*words, "--out", "A").exit_code == OK
     assert listed("A") == ["ledger.jsonl", "model.json", "model.npz", "run.json"]
@@ -227,7 +227,7 @@ def test_nothing_is_kept_where_nothing_is_to_be(here, clinic, monkeypatch, block
     assert privol_cli("resume", "R").exit_code == IO
 
 
-def test_what_is_no_run(here, clinic):
+def test_directories_without_a_run_are_refused(here, clinic):
     for name in ("nowhere", "train.csv"):
         result = privol_cli("resume", name)
         assert (result.exit_code, "there is no run to resume here" in result.stderr) == (IO, True), result.output
@@ -268,7 +268,7 @@ def test_killed(here, words, kills):
 
 
 @posix
-def test_two_at_once(here):
+def test_two_processes_cannot_resume_one_run(here):
     """Whoever comes second is refused, and the first is unharmed."""
     process = start("run", "-", "--classes", "0,1", "--horizon", "100000000", "--no-diagnostics", "--out", "R",
                     stdin=subprocess.PIPE, text=False)  # fmt: skip

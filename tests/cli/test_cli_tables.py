@@ -109,7 +109,7 @@ def test_a_run_by_a_schema_is_what_the_library_does(here, visits):
     assert "x-bound 1.73205, the largest norm a row can have by the schema; --x-bound sets another" in shown
 
 
-def test_an_own_x_bound_wins(here, visits):
+def test_an_explicit_x_bound_takes_precedence(here, visits):
     record = run_json(*RUN, "--x-bound", "0.5")
     assert (record["x_bound_from"], record["parameters"]["x_bound"]) == (None, 0.5)
 
@@ -125,7 +125,7 @@ def test_ranges_of_all_columns_imply_the_bound(here):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="asks what kind of file standard input is")
-def test_a_pipe_that_nobody_reads_is_named(here):
+def test_a_pipe_without_a_reader_is_named(here):
     words = ("run", "--no-diagnostics", "--horizon", "120000", "--json")
     record = json.loads(piped("1,2\n", *words).stdout)
     assert [w for w in record["warnings"] if "pipe was not read" in w and "privol run -" in w]
@@ -212,7 +212,7 @@ def test_a_real_target_comes_back_in_its_units(here):
     assert (logistic.exit_code, "under [target] of rows.toml" in logistic.stderr) == (USAGE, True)
 
 
-def test_labels_are_no_real_targets(here, visits):
+def test_labels_are_not_taken_for_real_targets(here, visits):
     result = privol_cli(*RUN, "--loss", "huber")
     assert (result.exit_code, "the target of rows.toml has labels" in result.stderr) == (USAGE, True)
     columns = SCHEMA[SCHEMA.index("[columns") :]
@@ -222,7 +222,7 @@ def test_labels_are_no_real_targets(here, visits):
 
 
 @pytest.mark.parametrize("option", ["target", "classes", "positive", "ranges", "sep", "encoding"])
-def test_a_schema_excludes_what_it_states(here, visits, option):
+def test_options_that_a_schema_states_are_refused(here, visits, option):
     result = privol_cli(*RUN, f"--{option}", "x")
     assert result.exit_code == USAGE
     assert f"--schema and --{option} exclude each other: with --schema the " in result.stderr
@@ -301,7 +301,7 @@ def test_predictions_from_standard_input_without_a_schema(here):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="asks a pipe whether it has more")
-def test_predictions_come_as_their_rows_do(here):
+def test_predictions_are_written_as_rows_arrive(here):
     """No row is sent before the rows sent so far have been predicted."""
     rows = "".join(f"{i % 7},{i % 3},{int(i % 7 > 3)}\n" for i in range(50))
     Path("t.csv").write_text(rows)
@@ -485,7 +485,7 @@ def test_the_report_states_the_total_first_and_the_sentence_once(here, visits):
     assert {"sentence", "together", "guarantee", "private_metrics", "users", "dropped", "diagnostics"} < set(record)
 
 
-def test_what_was_not_spent_is_shown(here, visits):
+def test_the_unspent_budget_is_shown(here, visits):
     shown = " ".join(privol_cli(*RUN, "--horizon", 2 * N, "--release", N, "--verbose").stdout.split())
     record = run_json(*RUN, "--horizon", 2 * N, "--release", N)
     spent = record["budget"]["spent"]

@@ -55,7 +55,7 @@ def test_a_budget_for_users():
 
 
 @pytest.mark.usefixtures("here")
-def test_noise_for_more_rows_of_a_user_than_the_stream_keeps_is_pointed_out():
+def test_noise_for_more_rows_per_user_than_the_stream_keeps_is_reported():
     """One row of each is the default, for which a budget for several has more noise than it needs."""
     words = (*WORDS, "--epsilon", "8", "--no-diagnostics")
     assert not [said for said in run_json(*words, *FOR_USERS)["warnings"] if "less noise" in said]

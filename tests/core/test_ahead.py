@@ -79,7 +79,7 @@ def test_learners_on_reports_and_short_calls_have_none(two):
 
 
 @pytest.mark.parametrize("late", [0.0, 0.001, 0.2])
-def test_a_thread_that_is_late(monkeypatch, late):
+def test_a_late_noise_thread_changes_no_bit(monkeypatch, late):
     """It does not begin in time, so the learning thread draws all or a part itself."""
     monkeypatch.setattr(_threads, "_limit", 1)
     make = LEARNERS["blt"]
@@ -101,7 +101,7 @@ def test_a_thread_that_is_late(monkeypatch, late):
 
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
-def test_no_thread_can_be_had(monkeypatch, error):
+def test_runs_work_without_a_second_thread(monkeypatch, error):
     monkeypatch.setattr(_threads, "_limit", 1)
     alone = learn(LEARNERS["pigd"])
     monkeypatch.setattr(_threads, "_limit", 2)
@@ -142,7 +142,7 @@ def test_a_cipher_that_fails_in_the_other_thread(two, monkeypatch, after):
     assert found == {learn(LEARNERS["nogd"])}
 
 
-def test_what_runs_in_the_other_thread_is_refused_not_deadlocked(two, monkeypatch):
+def test_calls_from_the_noise_thread_are_refused_not_deadlocked(two, monkeypatch):
     """As a finaliser might that the garbage collector runs there: the learning thread waits for that thread."""
     watched, found = watch(monkeypatch), []
     here = threading.get_ident()

@@ -114,7 +114,7 @@ def test_every_kernel_is_compiled(kernels: dict[str, list[Path]]) -> None:
 
 
 @pytest.mark.parametrize("flag", ["-ffast-math", "-mfpmath=387"])
-def test_arithmetic_that_breaks_the_proofs_is_refused(flag: str, compiler: str, tmp_path: Path) -> None:
+def test_arithmetic_that_violates_the_proofs_is_refused(flag: str, compiler: str, tmp_path: Path) -> None:
     if flag == "-mfpmath=387" and (platform.machine() != "x86_64" or "gcc" not in Path(shlex.split(compiler)[-1]).name):
         pytest.skip("an option of gcc for x86")
     built = compile_c(compiler, [flag, "-c"], [CORE / "noise" / "lattice.c"], tmp_path / "lattice.o")

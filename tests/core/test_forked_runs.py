@@ -122,7 +122,7 @@ def test_a_child_reads_or_is_refused_while_a_thread_learns(name, epsilon):
     learner.close()
 
 
-def test_a_child_of_a_parent_whose_thread_adds_up():
+def test_a_child_forked_while_a_thread_sums():
     sums = PrefixSum(dim=4, horizon=None, design="tree", random_state=1)
     with Learning(lambda: sums.add_block(ROWS[:, :4], every=False)):
         found = [said for _ in range(12) for said in in_a_child([lambda: sums.prefix_, sums.close, sums.secret_state])]

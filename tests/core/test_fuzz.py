@@ -34,7 +34,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("kind", "data"), FOUND)
-def test_what_was_found(tmp_path, kind, data):
+def test_past_fuzzing_findings_are_handled(tmp_path, kind, data):
     fuzz_streams.CHECKS[kind](data, tmp_path / "input")
 
 

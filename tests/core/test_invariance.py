@@ -107,7 +107,7 @@ cuts = st.lists(st.integers(1, N - 1), max_size=12, unique=True).map(lambda inne
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_instruction_set(name):
+def test_every_instruction_set_gives_the_same_bits(name):
     """Every layout at every level that this processor runs; with a release after every row too."""
     before = _noise.instruction_set()
     X, y = rows(name)
@@ -316,7 +316,7 @@ def test_restore_continues_with_the_same_bits(name, release, stop):
     assert fingerprint(second) == fingerprint(first) == fingerprint(whole)
 
 
-def test_restore_refuses_what_is_not_its_own():
+def test_restore_refuses_the_state_of_another_run():
     name = "pigd-logistic"
     X, y = rows(name)
     saved = make(name).partial_fit(X[:9], y[:9], classes=[-1.0, 1.0])._run.state.secret_arrays()

@@ -86,7 +86,7 @@ def test_a_shallow_copy_of_a_generator_shares_its_stream():
 @pytest.mark.parametrize(
     "wrap", [lambda x: x, lambda x: make_pipeline(StandardScaler(), x).set_output()], ids=["bare", "piped"]
 )
-def test_duplicates_of_a_running_learner_do_not_go_on(cls, duplicate, wrap):
+def test_duplicates_of_a_running_learner_do_not_continue_it(cls, duplicate, wrap):
     """A copy is the public export and a clone is unfitted: neither holds the key, and a run of theirs has a new one."""
     learner = cls(epsilon=1.0, horizon=1000, release="all").partial_fit(X, Y, classes=[0, 1])
     wrapped = duplicate(wrap(learner))
@@ -123,7 +123,7 @@ def forked(actions):
 
 @needs_fork
 @forks_with_threads
-def test_a_forked_child_draws_nothing_and_its_parent_goes_on():
+def test_a_forked_child_draws_nothing_and_its_parent_continues():
     learner, noise, bits = running(), Gaussian(scale=1.0), BitGenerator()
     bits.random_raw()  # the rest of a block is in memory
     actions = actions_of(learner, noise, bits)
@@ -146,7 +146,7 @@ def test_a_fork_within_a_fork():
 
 
 @needs_fork
-def test_a_fork_that_the_interpreter_is_not_told_of():
+def test_a_fork_unknown_to_the_interpreter_is_detected():
     """By the C library's fork, as a C extension might: Python's own handlers do not run."""
     noise, bits = Gaussian(scale=1.0), BitGenerator()
     bits.random_raw()
@@ -208,7 +208,7 @@ METHODS = [m for m in ("fork", "forkserver", "spawn") if m in multiprocessing.ge
 
 @forks_with_threads
 @pytest.mark.parametrize("method", METHODS)
-def test_worker_processes_have_noise_of_their_own(method):
+def test_worker_processes_have_their_own_noise(method):
     """And are sent none: the parent's cannot be pickled."""
     Gaussian(scale=1.0).sample(3)
     with multiprocessing.get_context(method).Pool(2) as pool:

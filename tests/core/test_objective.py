@@ -169,7 +169,7 @@ def test_the_certificate_holds_and_is_tight(loss, case):
 
 
 @pytest.mark.parametrize("error", [1.0, -1.0])
-def test_the_allowance_covers_rows_that_err_together(error):
+def test_the_allowance_covers_rounding_errors_that_add_up(error):
     """Equal rows whose slopes round the same way: the computed gradient is off by what n roundings add up to."""
     n = 40_000
     X = np.full((n, 1), 0.1)
@@ -201,7 +201,7 @@ def test_the_allowance_covers_predictions_whose_terms_are_lost():
     assert bound >= exact > float(np.linalg.norm(gradient)) * (1 + 1e-7)
 
 
-def test_as_short_as_asked_for_at_many_rows():
+def test_the_gradient_is_as_small_as_requested_at_many_rows():
     """1e-9 R n leaves room for the allowance, which hardly grows with n."""
     rng = np.random.default_rng(0)
     n = 200_000
@@ -240,7 +240,7 @@ def test_the_same_bits_whatever_the_layout_and_the_level(loss, method):
     assert len(seen) == 1
 
 
-def test_null_rows_are_as_if_they_were_not_there():
+def test_null_rows_do_not_change_the_objective():
     X, y = problem(Logistic())
     w = np.random.default_rng(0).normal(size=7)
     kept = np.delete(np.arange(300), [0, 150, 299])
@@ -346,7 +346,7 @@ def test_a_part_of_the_rows_that_misleads(loss, case):
     assert minimise(o, gradient_norm=1e-9 * 20_000).iterations <= 60
 
 
-def test_a_path_is_cheaper_from_the_point_before():
+def test_a_path_is_cheaper_from_the_previous_point():
     X, y = problem(Logistic(), n=2000)
     o = Objective(X, y, loss=Logistic(), l2_sum=2000.0)
     point, warm, cold = None, 0, 0
@@ -374,7 +374,7 @@ def test_a_failure_is_raised_and_says_what_was_reached():
     assert failure.value.reached < 1e-10
 
 
-def test_points_where_the_arithmetic_ends_are_not_certified():
+def test_points_beyond_the_finite_numbers_are_not_certified():
     X, y = problem(Squared())
     o = Objective(X, y, loss=Squared(), l2_sum=1e150, x_bound=2.0)
     assert o.certificate(np.full(7, 1e300)) == (math.inf, math.inf)
@@ -462,7 +462,7 @@ def test_targets_and_vectors_are_copied_and_the_rows_stay_alive():
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timer here")
-def test_an_interrupt_is_served_between_passes():
+def test_an_interrupt_takes_effect_between_passes():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100_000, 30))
     o = Objective(X, np.sign(rng.normal(size=100_000)), loss=SmoothHinge(width=1e-3), l2_sum=1e-6)

@@ -14,7 +14,7 @@ from privol.errors import BudgetExceeded, InvalidParameter, StateError
 
 
 @pytest.mark.parametrize("kind", [PIGD, NOGD, DPFTRL, PQFTL])
-def test_what_runs_while_noise_is_drawn_is_refused_not_deadlocked(monkeypatch, kind):
+def test_calls_while_noise_is_drawn_are_refused_not_deadlocked(monkeypatch, kind):
     """As a finaliser might that the garbage collector runs in the cipher, or a signal's handler."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(6000, 3)), rng.normal(size=6000)
@@ -79,7 +79,7 @@ def test_a_close_that_was_interrupted_ends_the_run_all_the_same(monkeypatch, des
 
 
 @pytest.mark.parametrize("kind", [NOGD, DPFTRL])
-def test_gradients_are_told_only_to_noise_that_was_scaled_to_them(kind):
+def test_given_gradients_need_noise_scaled_to_their_bound(kind):
     learner = kind(horizon=5, random_state=0)
     learner.ask(2)
     learner.set_params(gradient_bound=1.0)

@@ -32,7 +32,7 @@ Y = np.array([0, 1, 1, 0, 1])
 
 
 @pytest.mark.parametrize("families", [tuple(FAMILIES), ("races",)], ids=["lies", "races"])
-def test_no_matrix_ends_the_process(families):
+def test_no_malformed_matrix_crashes_the_process(families):
     """In a process of its own, as it was ended by segmentation faults: see the program for what is tried."""
     found = subprocess.run(
         [sys.executable, "-X", "faulthandler", str(PROGRAM), *families], capture_output=True, text=True, timeout=WAIT
@@ -205,7 +205,7 @@ def test_sound_matrices_are_the_same_rows(form, family, dtype):
             assert not np.shares_memory(getattr(found, name), getattr(given, name))
 
 
-def test_what_is_no_fault():
+def test_harmless_structures_are_accepted():
     """Unsorted and repeated columns, entries beyond the last pointer, integers of any kind, flags that lie."""
     X2 = sparse.csr_matrix((np.ones(5), [2, 0, 1, 1, 0], [0, 2, 4]), shape=(2, 3))
     X2.has_canonical_format = True
@@ -222,7 +222,7 @@ def test_what_is_no_fault():
     np.testing.assert_array_equal(sound_rows(far).toarray(), np.eye(5, 3))
 
 
-def test_arrays_that_are_no_arrays():
+def test_objects_that_only_resemble_arrays_are_refused():
     for name, value in (("indices", np.zeros(9)), ("indptr", np.zeros((2, 3), dtype=int)), ("data", np.ones(8))):
         matrix = sparse.csr_matrix(X)
         setattr(matrix, name, value)

@@ -37,13 +37,13 @@ def test_results_are_in_the_order_of_the_items(threads, n):
     assert each(work, [], cells=1) == []
 
 
-def test_little_work_is_done_by_the_caller(monkeypatch):
+def test_small_jobs_run_in_the_caller(monkeypatch):
     monkeypatch.setattr(_threads, "_limit", 4)
     here = threading.get_ident()
     assert each(lambda _: threading.get_ident(), range(9), cells=_threads._ENOUGH - 1) == [here] * 9
 
 
-def test_the_first_item_that_fails_is_told(threads):
+def test_the_first_failing_item_is_reported(threads):
     threads(3)
     lock = threading.Barrier(3)
 
@@ -89,7 +89,7 @@ def test_a_forked_child_has_threads_of_its_own(threads):
     assert os.waitpid(pid, 0)[1] == 0
 
 
-def test_no_more_threads_than_arrow_has():
+def test_there_are_at_most_as_many_threads_as_in_arrow():
     before = pyarrow.cpu_count()
     try:
         pyarrow.set_cpu_count(1)

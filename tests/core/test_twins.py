@@ -123,7 +123,7 @@ def test_other_sets(cls, loss, domain, intercept):
     check(learner, X, y)
 
 
-def test_a_box_with_sides_of_its_own():
+def test_a_box_with_different_sides():
     X, y = data("logistic", seed=3)
     domain = Box([-0.3, 0.0, 0.05, -0.01], [0.1, 0.2, 0.06, 0.01])
     check(PIGD(epsilon=20.0, horizon=N, release="all", domain=domain, random_state=1), X, y)
@@ -155,7 +155,7 @@ def test_published_pigd_releases_rows_before_the_last():
     assert [row for row, _ in twin.released] == list(range(1, N))
 
 
-def test_published_pgiga_waits_for_its_first_row():
+def test_published_pgiga_ignores_rows_before_its_first():
     X, y = data("logistic", seed=6, n=60)
     learner = PGIGA(
         calibration="published", horizon=60, release="all", l2=0.15, x_bound=0.5, random_state=4, radius=5.0
@@ -189,7 +189,7 @@ def test_null_rows_only_shrink(loss):
     assert run.state.raw_counts()["null_rows"] == len(null)
 
 
-def test_a_label_outside_the_set_is_a_null_row_where_asked():
+def test_a_label_outside_the_set_is_a_null_row_if_requested():
     X, y = data("logistic", seed=8)
     y[4] = 7.0
     learner = PIGD(epsilon=30.0, horizon=N, release="all", on_invalid="zero", random_state=4)

@@ -85,7 +85,7 @@ def test_users_are_told_apart_by_all_of_their_hash():
     UserTable(1).enter(np.array([[1, 2], [1, 3], [2, 2]], np.uint64), np.arange(3))
 
 
-def test_the_bound_is_kept_before_anything_of_the_rows_is():
+def test_the_limit_of_users_is_checked_before_rows_are_kept():
     table = UserTable(2, 3, max_users=3)
     assert table.keep(*coded("abc"), undoable=True)[0].all()
     for _ in range(2):
@@ -98,7 +98,7 @@ def test_the_bound_is_kept_before_anything_of_the_rows_is():
         table.enter(np.array([[5, 5]], np.uint64), np.array([9]))
 
 
-def test_a_row_that_is_taken_back_leaves_the_one_before_it():
+def test_taking_back_a_row_restores_the_previous_one():
     table = UserTable(3, 4, every=True)
     assert table.keep(*coded("xaxxya"), undoable=True)[0].tolist() == [True, True, False, False, True, True]
     table.undo(4)

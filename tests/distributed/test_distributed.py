@@ -121,7 +121,7 @@ def test_the_same_bits_on_any_number_of_ranks(ranks, alone, together):
 
 
 @pytest.mark.parametrize("how", ["kill", "raise"])
-def test_a_rank_that_dies_ends_the_run_which_goes_on(how, gone_on, whole):
+def test_a_dead_rank_ends_the_run_which_can_be_resumed(how, gone_on, whole):
     folder = gone_on[how] / how
     if how == "raise":
         for rank in (0, 2):
@@ -140,7 +140,7 @@ def test_a_rank_that_dies_ends_the_run_which_goes_on(how, gone_on, whole):
         assert not (folder / f"rank-{rank}" / "secret").exists()
 
 
-def test_ranks_go_on_from_the_round_that_all_have(gone_on, whole):
+def test_ranks_resume_from_the_last_common_round(gone_on, whole):
     """One rank has kept a round more than another: the rows of that one are learnt again, by the same noise."""
     kept, other = gone_on["checkpoints"]
     assert {len(kept), len(other)} <= {2, 3}  # 3 where a rank was killed before it removed the oldest
@@ -148,14 +148,14 @@ def test_ranks_go_on_from_the_round_that_all_have(gone_on, whole):
     assert np.load(folder / "kept-1.npz")["nodes"].tobytes() == whole["nodes"].tobytes()
 
 
-def test_a_rank_without_its_run_is_no_run(killed, refused):
+def test_a_rank_without_its_run_prevents_resuming(killed, refused):
     ended, said = refused["lost"]
     assert all(ended)
     assert "rank 1 has no run to resume" in said
     assert State(killed / "lost" / "rank-0").read() is not None
 
 
-def test_no_message_leaves_twice_in_two_forms(refused, gone_on, whole):
+def test_no_message_is_sent_in_two_versions(refused, gone_on, whole):
     """Were a rank told something else in rounds that it makes again, two gradients would have one noise: it refuses."""
     sent, kept = refused["sent"], refused["kept"]
     rounds = int(kept[-1].stem.split("-")[1]) // (4 * 5)
@@ -169,7 +169,7 @@ def test_no_message_leaves_twice_in_two_forms(refused, gone_on, whole):
 
 
 @pytest.mark.parametrize("lie", ["nan", "far"])
-def test_what_no_node_sends_is_not_learnt_from(lie, together):
+def test_impossible_messages_are_not_learnt_from(lie, together):
     """Noise on the output charges roundings of a mix within bounds: beyond them a rank refuses to go on."""
     folder = together / f"kept-{lie}"
     assert codes(folder) == [3, 3]
@@ -180,7 +180,7 @@ def test_what_no_node_sends_is_not_learnt_from(lie, together):
 
 
 @pytest.mark.parametrize("how", ["far", "interrupt"])
-def test_what_has_left_is_never_undone(how, together):
+def test_sent_messages_are_never_undone(how, together):
     """A loss of the user's own fails by what another rank sends: undone, its rounds would be sent again, of other rows.
 
     The run is over for good, and all that it reserved is spent: its messages are with others.
@@ -205,7 +205,7 @@ def test_what_has_left_is_never_undone(how, together):
         assert entry.mu_squared == reserved
 
 
-def test_what_was_sent_is_spent_whoever_reads_the_run(killed):
+def test_sent_messages_count_as_spent_for_every_reader(killed):
     """A rank that is killed long before its second checkpoint has sent messages."""
     whole = killed / "early"
     for rank in range(2):
@@ -336,7 +336,7 @@ def test_command(tmp_path, together):
     assert np.array_equal(models[0].coef_, models[2].coef_)
 
 
-def test_command_speaks_of_users_of_all_files(together):
+def test_the_command_counts_users_over_all_files(together):
     """A patient may be in both files: with a rank for each the sentence is that of one process."""
     one, two = (json.loads(texts(together / name, "out"))["guarantee"] for name in ("users-1", "users-2"))
     assert (codes(together / "users-1"), codes(together / "users-2")) == ([0], [0, 0])
@@ -401,7 +401,7 @@ class OfKind(Rows):
             yield Block(self.rows[start : start + 33], self.targets[start : start + 33], start)
 
 
-def test_streams_of_nodes_that_do_not_fit():
+def test_mismatched_streams_of_nodes_are_refused():
     with pytest.raises(InvalidParameter, match="the same number of rows, found"):
         InterleavedRows([Rows(X[:10], Y[:10]), Rows(X[:11], Y[:11])])
     other = Rows(X[:10], Y[:10])

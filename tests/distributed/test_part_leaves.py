@@ -50,7 +50,7 @@ def test_the_bits_of_one_run_on_the_rows_in_that_order(name, alone):
     assert whole.ledger_.spent == learner.ledger_.spent
 
 
-def test_parts_take_turns(monkeypatch):
+def test_parts_are_learnt_in_turn(monkeypatch):
     """As the sums of some leaves are sent at once; how many is a matter of public numbers."""
     monkeypatch.setattr(least_squares, "_AT_ONCE", 4 * moments_size(6))
     learner = leaf_learner("batch").fit_parts(parts_of("real"), LocalCrew(2))
@@ -118,7 +118,7 @@ def test_refusals_before_anything_is_spent():
     assert "workers" in learner.fit_parts(parts_of("real"), LocalCrew()).guarantee_.sentence()
 
 
-def test_a_leaf_is_learnt_where_one_has_ended():
+def test_a_leaf_sum_is_learnt_only_at_the_end_of_a_leaf():
     X, y, _ = rows_of("real")
     learner = leaf_learner("batch", horizon=100).partial_fit(X[:3], y[:3])
     state = learner._run.state

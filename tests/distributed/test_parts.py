@@ -58,7 +58,7 @@ def rows_with_labels(kind):
 
 
 @every
-def test_it_is_the_minimiser_of_all_rows(name):
+def test_the_result_is_the_minimiser_over_all_rows(name):
     """Without noise, as near to that of one fit as both certificates say."""
     learner, kind = make(name, epsilon=np.inf, l2=0.01)
     learner.fit_parts(parts_of(kind), LocalCrew(2))
@@ -71,7 +71,7 @@ def test_it_is_the_minimiser_of_all_rows(name):
     assert np.linalg.norm(other._export.model) > 0.1
 
 
-def test_one_part_is_the_same_as_a_fit(tmp_path):
+def test_one_part_gives_the_result_of_fit(tmp_path):
     """Sums of one part are those of all rows, to the bit: but for the order of parts there is no other arithmetic."""
     X, y = rows_with_labels("two")
     path = tmp_path / "rows.csv"
@@ -83,7 +83,7 @@ def test_one_part_is_the_same_as_a_fit(tmp_path):
     assert found_of(learner.fit_parts(file_parts([path], **words), LocalCrew())) == whole
 
 
-def test_the_order_of_parts_is_part_of_the_result_and_no_name_is_twice(tmp_path):
+def test_the_result_depends_on_the_order_of_parts_and_names_are_unique(tmp_path):
     parts = parts_of("two")
     for wrong, found in (([], "at least one"), ([parts[0], parts[1], parts[0]], "'two-0' more than once")):
         with pytest.raises(InvalidParameter, match=found):
@@ -98,7 +98,7 @@ def test_the_order_of_parts_is_part_of_the_result_and_no_name_is_twice(tmp_path)
         file_parts(tmp_path / "*.parquet")
 
 
-def test_one_file_by_two_names_is_refused(tmp_path):
+def test_one_file_under_two_names_is_refused(tmp_path):
     """Its rows would count twice."""
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "b.csv").symlink_to("a.csv")
@@ -152,7 +152,7 @@ def objectives(loss, cuts, **words):
 
 
 @pytest.mark.parametrize("loss", [Logistic(), SmoothHinge(width=0.2)], ids=["logistic", "hinge"])
-def test_answers_do_not_depend_on_the_questions_before(loss):
+def test_answers_do_not_depend_on_earlier_questions(loss):
     """So another worker can answer in the place of one that died."""
     rng = np.random.default_rng(2)
     points = [rng.normal(size=6) for _ in range(4)]
@@ -248,7 +248,7 @@ def exact_norm(*words):
     return float(mpmath.norm(exact_gradient(*words)))
 
 
-def test_joined_sums_are_exact_but_for_the_low_half():
+def test_joined_sums_are_exact_except_for_the_low_half():
     """Numbers whose plain sum loses all digits."""
     whole = np.zeros((2, 1))
     for high, low in ((1e20, 0.0), (1.0, 2.0**-60), (-1e20, 0.0), (2.0**-40, 0.0)):
@@ -373,7 +373,7 @@ def test_nothing_secret_is_left(ends, monkeypatch):
         assert rows.n == 0 or rows.losses(np.zeros(rows.dim), found) > 0  # it works, from nothing
 
 
-def test_other_things_are_refused():
+def test_unsupported_arguments_are_refused():
     with pytest.raises(StateError, match=r"client must be a distributed\.Client"):
         DaskCrew("tcp://127.0.0.1:1")
     with pytest.raises(InvalidParameter, match="threads"):
@@ -407,7 +407,7 @@ def test_the_same_bits_on_any_number_of_ranks(count, ranks, alone):
 
 
 @pytest.mark.mpi
-def test_a_bad_row_ends_the_fit_on_all_ranks_and_they_go_on(ranks, alone):
+def test_a_bad_row_ends_the_fit_on_all_ranks_which_can_continue(ranks, alone):
     folder = ranks / "refused"
     assert codes(folder) == [0, 0], texts(folder, "traceback")
     first, second = texts(folder, "refused").splitlines()
@@ -431,7 +431,7 @@ def test_a_rank_that_is_killed_ends_the_job_and_nothing_is_released(question, at
 # ---- Dask ------------------------------------------------------------------------------------------------------
 
 
-def test_a_curator_has_nobody_to_serve():
+def test_serve_is_refused_for_the_curator():
     """Workers that are threads, or a cluster's, are asked: the process that has them never is one."""
     for crew in (LocalCrew(), DaskCrew.__new__(DaskCrew)):
         assert crew.curator

@@ -130,7 +130,7 @@ def test_rows_do_not_depend_on_blocks_batches_or_threads(small, monkeypatch, thr
     assert not readers()
 
 
-def test_blocks_have_memory_of_their_own(small):
+def test_blocks_have_their_own_memory(small):
     """None is a part of a larger one, and whoever holds one may go on."""
     pieces, copies = [], []
     for piece in source_of(Cut(cells(100), [30])).pieces(25, lambda _: None):
@@ -141,14 +141,14 @@ def test_blocks_have_memory_of_their_own(small):
         np.testing.assert_array_equal(piece.X, copy)
 
 
-def test_what_is_there_is_handed_out_at_a_pause(small):
+def test_available_rows_are_handed_out_at_a_pause(small):
     table = cells(50)
     pieces = list(source_of(Cut(table, [10], pauses=(2, 3), repeatable=False)).pieces(16, lambda _: None))
     assert [len(piece.X) if piece is not PAUSE else None for piece in pieces] == [16, 4, None, 10, None, 16, 4]
 
 
 @pytest.mark.parametrize("ahead", [True, False])
-def test_an_error_comes_after_the_blocks_before_it(small, ahead):
+def test_an_error_comes_after_the_preceding_blocks(small, ahead):
     """Whichever batch it is in: its row and words are those of the row."""
     schema = {**SCHEMA, "columns": {**SCHEMA["columns"], "ward": {"levels": ["a", "b"], "unknown": "refuse"}}}
     table = cells(100).set_column(1, "ward", pa.array(["a"] * 61 + ["no such"] + ["b"] * 38))
@@ -177,7 +177,7 @@ def test_progress_is_that_of_the_batches_before(small):
         assert told[-1][-1] == 1.0
 
 
-def test_so_many_rows_as_a_block_has_wait(small):
+def test_at_most_one_block_of_rows_waits(small):
     columns = Cut(cells(4000), [10])
     pieces = source_of(columns).pieces(40, lambda _: None)
     next(pieces)
@@ -212,7 +212,7 @@ def test_an_input_that_was_stopped_has_not_ended(small, monkeypatch):
         next(pieces)
 
 
-def test_few_rows_and_inputs_of_the_caller_have_no_thread(small):
+def test_short_inputs_and_caller_inputs_use_no_thread(small):
     for facts in ({"n_rows": 100}, {"ahead": False}, {"repeatable": False}):
         columns = Cut(cells(100), [10], **facts)
         assert len(whole(source_of(columns).pieces(100, lambda _: None))[1]) == 100

@@ -27,7 +27,7 @@ def test_kept_buckets():
     assert rows == [[0, 1], [0, 0], [1, 0], [0, 0], [0, 0], [0, 0]]
 
 
-def test_without_kept_nothing_changes():
+def test_without_kept_every_bucket_has_a_feature():
     cells = [f"t{i}" for i in range(50)]
     names, rows = one({"hash": 16}, cells)
     assert names == [*(f"a#{i}" for i in range(16)), "a=(missing)"]

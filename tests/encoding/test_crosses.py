@@ -91,7 +91,7 @@ def test_features_and_their_names(share):
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(ROWS, st.integers(1, 6), st.lists(st.sampled_from(PAIRS), min_size=1, max_size=4, unique=True), st.booleans())
-def test_they_are_the_products_of_both(rows, cut, pairs, sparse):
+def test_crossed_features_are_products_of_both_columns(rows, cut, pairs, sparse):
     """The same bits as the outer products in plain NumPy, in any cut, dense and CSR, and row by row."""
     before = encode.SPARSE_SHARE
     encode.SPARSE_SHARE = float(sparse)
@@ -124,7 +124,7 @@ def test_csr_rows_are_canonical(monkeypatch):
     assert found.has_canonical_format
 
 
-def test_a_row_that_brings_a_label_alone_has_no_product():
+def test_a_row_that_only_brings_a_label_has_no_products():
     columns = {"a": {"knots": [0, 1]}, "b": {"levels": ["x"]}}
     late = {"target": {"column": "y", "negative": ["0"], "positive": ["1"]}, "delay": {"key": "k", "window": 5}}
     encoder = SchemaEncoder(Schema.load(schema([("a", "b")], columns, **late)), TableColumns({n: [] for n in "abyk"}))
@@ -145,7 +145,7 @@ def test_a_row_that_brings_a_label_alone_has_no_product():
     st.lists(st.floats(-1, 2), min_size=2, max_size=3, unique=True).map(sorted),
     st.data(),
 )
-def test_no_cross_adds_more_than_one(left, right, data):
+def test_no_cross_adds_more_than_1_to_the_squared_norm(left, right, data):
     """Exactly: not up to the roundings of products and squares."""
     near = st.sampled_from([math.nextafter(k, way) for k in (*left, *right) for way in (-math.inf, math.inf)])
     cells = [
@@ -162,7 +162,7 @@ def test_no_cross_adds_more_than_one(left, right, data):
         assert math.sqrt(sum(Fraction(x) ** 2 for x in row)) <= encoder.schema.row_bound
 
 
-def test_next_to_a_knot_a_cross_is_no_longer_than_one():
+def test_the_norm_of_a_cross_is_at_most_1_beside_a_knot():
     """Where the shares are 1 - 2^-53 and 2^-53, roundings of products are as large as what is left to 1."""
     knots = {"knots": [0, 1]}
     cells = [repr(x) for k in range(1, 40) for x in (k * 2.0**-53, 1 - k * 2.0**-53)]
@@ -340,7 +340,7 @@ def learn(crosses, target="y", data=None, **words):
     return encoder, stream
 
 
-def test_nothing_more_is_learnt_for_them():
+def test_crosses_need_no_further_learning():
     encoder, stream = learn([("age", "town"), ("seen", "town")])
     plain, other = learn([])
     assert encoder.schema_.crosses == (("age", "town"), ("seen", "town"))
@@ -420,7 +420,7 @@ def test_as_a_transformer():
         assert [name for name in found if "*" in name] == [f"{a}*{b}" for a in hats for b in towns]
 
 
-def test_a_feature_of_a_cross_that_is_a_column_already():
+def test_a_cross_whose_feature_name_is_a_column_is_refused():
     columns = {"a": {"levels": ["x"]}, "b": {"levels": ["y"]}, "a=x*b": {"levels": ["y"]}}
     with pytest.raises(StreamError, match=r"two features are named 'a=x\*b=y', rename a column"):
         encoded({name: [] for name in columns}, schema([("a", "b")], columns))

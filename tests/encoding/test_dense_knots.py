@@ -52,7 +52,7 @@ def int32(*values):
     return np.array(values, dtype=np.int32)
 
 
-def test_parts_that_lead_out_of_the_rows_are_refused():
+def test_parts_outside_the_rows_are_refused():
     rows, doubles, bytes_ = DenseRows(2, np.zeros(3)), np.zeros(2), np.zeros(2, np.uint8)
     hats = Hats(np.array([0.0, 1.0]), np.ones(1), np.zeros(1), np.ones(1), np.zeros((2, 2)))
     for add, says in (

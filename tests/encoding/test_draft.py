@@ -131,7 +131,7 @@ def test_columns_together(tmp_path_factory, name, columns, target):
 
 
 @pytest.mark.parametrize("name", ["d.jsonl", "dicts", *TYPED])
-def test_columns_of_which_no_feature_can_be_made(tmp_path, name):
+def test_columns_without_possible_features_are_dropped(tmp_path, name):
     columns = {"l": repeated([1, 2], None), "o": repeated({"a": 1}), "x": repeated(1.5, 2.5), "y": repeated(0, 1)}
     found, _ = runs(given_as(tmp_path, name, columns))
     assert found["columns"]["l"] == found["columns"]["o"] == {"drop": True}
@@ -192,7 +192,7 @@ def test_labels_and_levels_with_a_decimal_comma(tmp_path):
     assert found["target"]["positive"] == [1]
 
 
-def test_where_the_comma_is_no_decimal_one(tmp_path):
+def test_commas_that_are_not_decimal_marks(tmp_path):
     def decimal_of(text, name="d.csv"):
         return tomllib.loads(draft_schema(write(tmp_path, name, text)))["file"].get("decimal")
 
@@ -206,14 +206,14 @@ def test_where_the_comma_is_no_decimal_one(tmp_path):
         runs(write(tmp_path, "d.csv", text))
 
 
-def test_codes_are_no_numbers(tmp_path):
+def test_codes_are_not_taken_for_numbers(tmp_path):
     columns = {"zip": repeated("01234", "98765"), "long": repeated("12345678901234567", "2"), "y": repeated(0, 1)}
     found, _ = runs(given_as(tmp_path, "d.parquet", columns))
     assert found["columns"]["zip"] == {"levels": ["01234", "98765"]}
     assert list(found["columns"]["long"]) == ["levels"]
 
 
-def test_a_marker_of_one_column_is_no_level_of_another(tmp_path):
+def test_a_missing_marker_in_one_column_is_not_a_level_in_another(tmp_path):
     columns = {"n": repeated("1.5", "2.5", "-"), "k": repeated("a", "-"), "m": repeated("-"), "y": repeated("-x", "x")}
     found, X = runs(given_as(tmp_path, "d.csv", columns))
     assert found["file"]["missing"] == ["-"]
@@ -222,7 +222,7 @@ def test_a_marker_of_one_column_is_no_level_of_another(tmp_path):
     assert X.shape[1] == 2 + 3
 
 
-def test_missing_targets_are_said_to_be_refused(tmp_path):
+def test_the_draft_states_that_missing_targets_are_refused(tmp_path):
     path = given_as(tmp_path, "d.csv", {"x": repeated(1.5, 2.5), "y": repeated("no", "yes", None)})
     text = draft_schema(path)
     assert "# 20 of these rows have no target" in text
@@ -260,7 +260,7 @@ def test_records_of_names_with_blanks(tmp_path):
     np.testing.assert_array_equal(together(open_stream(path, schema=again))[0], together(stream)[0])
 
 
-def test_a_file_damaged_behind_its_first_rows_gives_no_draft(tmp_path):
+def test_a_file_damaged_after_its_first_rows_gives_no_draft(tmp_path):
     rows = "".join(f"{i},{i * i % 977},{i % 2}\n" for i in range(3000))
     whole = gzip.compress(f"a,b,c\n{rows}".encode())
     path = tmp_path / "cut.csv.gz"

@@ -74,7 +74,7 @@ def test_the_same_as_public_ranges():
 
 
 @pytest.mark.parametrize("single", [False, True])
-def test_public_ranges_leave_what_is_the_learners_to_judge(single):
+def test_public_ranges_keep_values_that_the_learner_must_judge(single):
     """Not finite numbers and features without a range stay, the caller's rows too; float32 counts as float64."""
     X = np.array([[np.nan, 5.0, -0.1], [np.inf, -np.inf, 7.25], [0.3, 2.0, 1e30]], dtype="f" if single else "d")
     X.flags.writeable = False

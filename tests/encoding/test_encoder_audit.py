@@ -92,7 +92,7 @@ def test_what_one_row_moves_where_the_target_is_real():
         assert moved(at, border(plan, at, True), "replace", regression=True) == pytest.approx(1.0, abs=1e-9)
 
 
-def test_a_row_teaches_or_is_handed_on():
+def test_a_row_either_teaches_or_is_passed_on():
     """The rows beside the cut between the two, replaced: each is seen on its own side alone, and all on one."""
     rows, words, seen = table(1000), {"epsilon": 60.0}, []
 
@@ -197,7 +197,7 @@ def containers(tmp_path):
 
 
 @pytest.mark.slow
-def test_how_rows_come_moves_no_other_row(tmp_path):
+def test_the_form_of_input_changes_no_other_row(tmp_path):
     """The sixth row is one of phase "kinds": it moves that by what is charged at most, and no other phase."""
     for name, inputs in containers(tmp_path).items():
         base = None
@@ -217,7 +217,7 @@ def test_how_rows_come_moves_no_other_row(tmp_path):
 # ---- the checks see what they are for ------------------------------------------------------------------------------
 
 
-def test_a_cut_that_is_off_by_one_is_seen(monkeypatch):
+def test_a_phase_boundary_off_by_one_is_detected(monkeypatch):
     """The phases of a plan, and their fields, of which one is a row longer than the other says."""
     whole = EncodingPlan.phases.fget
 
@@ -231,7 +231,7 @@ def test_a_cut_that_is_off_by_one_is_seen(monkeypatch):
         moved(1, border(plan, 1, False), "replace")
 
 
-def test_a_phase_that_looks_at_another_is_seen(monkeypatch):
+def test_a_phase_that_reads_another_s_rows_is_detected(monkeypatch):
     kept = EncodingRun._count
 
     def looks_back(run, phase, batch):
@@ -247,7 +247,7 @@ def test_a_phase_that_looks_at_another_is_seen(monkeypatch):
 
 
 @pytest.mark.parametrize("factor", [2 / 3, 3 / 2])
-def test_another_sensitivity_is_seen(monkeypatch, factor):
+def test_a_wrong_sensitivity_is_detected(monkeypatch, factor):
     """Of too little noise what is charged, of too much that nothing attains it."""
     kept = phases.noise_of
     monkeypatch.setattr(phases, "noise_of", lambda *words: kept(*words) * factor)
@@ -339,7 +339,7 @@ def audit(mechanism, adjacency="replace", share=1.0):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_neighbours_are_told_apart_as_is_charged(mechanism):
+def test_neighbours_are_as_distinguishable_as_charged(mechanism):
     audit(mechanism)
 
 
@@ -377,7 +377,7 @@ def test_no_two_releases_share_noise():
 
 
 @pytest.mark.statistical
-def test_a_category_of_the_visible_share_is_seen_in_real_runs():
+def test_real_runs_detect_a_category_of_the_visible_share():
     """In 19 of 20, and of other buckets as many as noise alone brings: a deviation more or less is refused."""
     n, columns, runs, words = 500, 40, 50, {"epsilon": 3.0, "delta": 1e-6}
     plan = PrivateEncoder(**words).plan(n, columns, target=False, whole=True)
@@ -437,7 +437,7 @@ def test_a_label_passes_as_often_as_its_threshold_says():
 
 
 @pytest.mark.statistical
-def test_a_label_of_the_visible_share_is_found_in_real_runs():
+def test_real_runs_find_a_label_of_the_visible_share():
     """In 19 of 20 where rows deviate by chance; here exactly so many have it, and that must be allowed for."""
     runs, rows = 400, [{"a": "1", "y": "uncommon" if i % 66 == 0 else "base"} for i in range(1200)]
     plan, found = _labels_of_runs(rows, 13.0, runs)

@@ -71,7 +71,7 @@ def test_what_a_row_moves(rows, other):
     assert sum(int(vote) ** 2 for vote in removed) <= UNIT**2
 
 
-def test_what_a_matrix_says_of_itself_is_not_believed():
+def test_the_flags_of_a_sparse_matrix_are_not_trusted():
     X = csr([[(2, 1.0), (5, 1.0)], [(1, 3.0)]])
     assert X.has_canonical_format
     X.indices[1] = 2  # the same feature twice, and the matrix does not know
@@ -178,7 +178,7 @@ def test_the_stream_is_of_the_other_rows_and_costs_nothing_beside():
     assert (made != expected).nnz == 0
 
 
-def test_how_rows_come_changes_nothing(tmp_path):
+def test_the_form_of_input_changes_nothing(tmp_path):
     from sklearn.datasets import dump_svmlight_file
 
     X, y = table()
@@ -266,7 +266,7 @@ def test_what_is_refused():
         list(open_stream((X, y), schema={"rows": {"features": 50, "kept": [1]}}, first_row=402))
 
 
-def test_what_was_too_little_is_paid_for():
+def test_an_encoding_lost_in_noise_is_paid_for():
     X, y = table(n=400, d=3000)
     ledger = Ledger()
     with pytest.raises(StreamError, match="no feature stood out"):

@@ -278,7 +278,7 @@ def test_a_text_is_read_by_itself(cells, decimal, pointed):
         assert alone.tobytes() == np.array([value]).tobytes() or math.isnan(alone[0]) == math.isnan(value) is True
 
 
-def test_numbers_that_arrow_refuses_are_read_one_by_one(monkeypatch):
+def test_numbers_that_arrow_cannot_read_are_read_one_by_one(monkeypatch):
     """As versions of Arrow do that know no sign in front: the values stay the same."""
     texts = pa.array(["+1", "2", "x", None, "?"])
     expected = Written(MISSING).values(texts)
@@ -495,7 +495,7 @@ def test_a_row_that_only_brings_a_label(share, monkeypatch):
 # --- schemas -------------------------------------------------------------------------------------
 
 
-def test_records_go_round():
+def test_records_round_trip():
     columns = (
         ("a", Knots((17.0, 27.5))),
         ("b", Knots((0.0, 1e300), "bins", "zero")),
@@ -570,7 +570,7 @@ def test_errors_name_the_place(tmp_path, text, place, words):
     assert words in str(found.value), found.value
 
 
-def test_doubles_are_what_their_texts_are():
+def test_doubles_are_encoded_as_their_texts():
     """A typed column is read without its texts, and gives the same rows: what is beyond, missing, or marked as such."""
     cells = np.array([0.5, 999.0, math.inf, -math.inf, math.nan, -0.0, 5e-324, 1e308, 2.0, 0.1 + 0.2])
     for shape, missing in (("spline", "indicator"), ("linear", "zero"), ("bins", "indicator"), ("cosine", "indicator")):

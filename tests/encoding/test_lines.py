@@ -66,7 +66,7 @@ def test_knots_are_quantiles():
     assert len(heavy) in (3, 4)
 
 
-def test_numbers_below_1_are_no_crowd():
+def test_small_integers_leave_no_near_empty_cells_below_1():
     """Counts of 0, 1, 2, ... are no near-empty cell for each of the thousand exponents between 0 and 1."""
     cells, _ = dyadic_cells()
     rng = np.random.default_rng(0)

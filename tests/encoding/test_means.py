@@ -52,7 +52,7 @@ def without_means(schema):
 
 
 @pytest.mark.parametrize("numeric", ["cosine", "spline", "linear", "bins"])
-def test_the_means_are_taken_off_every_row(numeric):
+def test_the_means_are_subtracted_from_every_row(numeric):
     """Bit for bit what the columns are without means, less these: whatever a cell is."""
     table = frame()
     schema = PrivateEncoder(epsilon=30.0, numeric=numeric, random_state=0).fit(table).schema_
@@ -65,7 +65,7 @@ def test_the_means_are_taken_off_every_row(numeric):
 
 
 @pytest.mark.parametrize("numeric", ["cosine", "spline", "linear", "bins"])
-def test_features_are_around_their_means(numeric):
+def test_centred_features_have_mean_near_zero(numeric):
     """Of columns that are continuous, of two values, of counts, nearly constant, of categories, with missing cells."""
     schema = PrivateEncoder(epsilon=30.0, numeric=numeric, random_state=1).fit(frame(seed=1)).schema_
     table = frame(20_000, seed=2)
@@ -118,7 +118,7 @@ def test_the_roundest_number_of_a_cell(low, high, expected):
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_no_row_is_longer_than_the_bound_around_means(data):
+def test_centred_rows_stay_within_their_bound(data):
     """The squares of every kind of cell, exactly; and the bound is attained, but for roundings, without cycles."""
     shape = data.draw(st.sampled_from(["cosine", "spline", "linear", "bins", "apart", "hash"]))
     missing = data.draw(st.sampled_from(["indicator", "zero"]))
@@ -140,7 +140,7 @@ def test_no_row_is_longer_than_the_bound_around_means(data):
         assert float(max(squares)) == pytest.approx(float(column.largest_square), rel=1e-9, abs=1e-300)
 
 
-def test_cycles_around_means_are_bounded():
+def test_centred_cycles_are_bounded():
     column = Knots((0.0, 1e6), "linear", "zero", True, ("day",), means=(0.25, 0.5, -0.5))
     times = [{"a": f"1970-01-0{day}T{hour:02d}:00:00"} for day in range(1, 9) for hour in range(24)]
     X = rows(times, Schema(columns=(("a", column),)), target=False)

@@ -173,7 +173,7 @@ def test_other_mappings_and_rows_are_left_to_blocks():
     assert code.row({1: 2.0}) is None
 
 
-def test_too_wide_rows_have_none():
+def test_rows_that_are_too_wide_have_no_short_path():
     assert one_row_code(encoder({"code": Hashed(buckets=MOST_WIDTH + 1)}, {}), ["code"]) is None
 
 

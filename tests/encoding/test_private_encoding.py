@@ -112,7 +112,7 @@ def test_one_row_moves_the_histograms_of_its_phase_alone(data):
         assert norm <= std * found.mu * (1 + 1e-12)
 
 
-def test_the_noise_is_no_larger_than_it_must_be():
+def test_the_noise_is_no_larger_than_necessary():
     """A row that changes in all columns moves the histograms by all that is charged: two thirds would be too little."""
     found = plan()
     rows = rows_of(found.rows)
@@ -149,7 +149,7 @@ def learning_source(seed):
     return make_source(seed)
 
 
-def test_the_plan_is_of_public_numbers():
+def test_the_plan_uses_only_public_numbers():
     found = plan_encoding(100_000, 10, mu=0.2)
     assert found.noise(10) == pytest.approx(math.sqrt(20) / 0.2, rel=1e-9)
     assert found.noise(10) >= math.sqrt(20) / 0.2
@@ -236,7 +236,7 @@ def test_a_real_target_is_found():
     assert np.corrcoef(y, table["age"][encoder.plan_.rows :])[0, 1] > 0.96  # the tails are clipped
 
 
-def test_what_is_declared_is_taken():
+def test_declarations_are_used_as_stated():
     table = frame()
     encoder = PrivateEncoder(
         epsilon=2.0, random_state=1, drop=["name"], declared={"columns": {"age": {"range": [0, 100]}}, "others": "drop"}
@@ -250,7 +250,7 @@ def test_what_is_declared_is_taken():
         open_stream(table, target="outcome", schema=PrivateEncoder(drop=["nobody"]))
 
 
-def test_what_is_declared_of_the_file_is_how_it_is_read(tmp_path):
+def test_the_file_is_read_as_declared(tmp_path):
     frame(6000).to_csv(tmp_path / "t.csv", index=False, sep="|", header=False, decimal=",")
     names = list(frame(10).columns)
     declared = {"file": {"names": names, "sep": "|", "decimal": ","}, "columns": {"zero": {"drop": True}}}
@@ -308,7 +308,7 @@ def test_a_schema_that_was_learnt_is_used_again():
 # ---- what it costs -------------------------------------------------------------------------------------------------
 
 
-def test_it_is_paid_for_before_a_row_is_read():
+def test_the_encoding_is_paid_for_before_a_row_is_read():
     ledger = Ledger(epsilon=1.0, delta=1e-6)
     table = frame(5000)
     with pytest.raises(BudgetExceeded):
@@ -322,7 +322,7 @@ def test_it_is_paid_for_before_a_row_is_read():
     assert not ledger.entries()[0].open
 
 
-def test_what_was_told_from_the_data_is_a_condition(tmp_path):
+def test_facts_inferred_from_the_data_become_conditions(tmp_path):
     """The separator is not hidden where nobody states it; names of columns are public in any case."""
     table = frame(5000)[["age", "town", "outcome"]]
     table.to_csv(tmp_path / "t.csv", index=False)
@@ -355,7 +355,7 @@ def test_a_learner_of_the_other_rows_costs_no_more():
         DPFTRL(epsilon=0.1, x_bound=stream.row_bound, on_invalid="zero", ledger=ledger).fit_stream(stream)
 
 
-def test_rows_that_teach_may_be_learnt_too_and_both_add_up():
+def test_rows_may_both_teach_and_be_learnt_and_the_costs_add_up():
     from privol import DPFTRL
 
     table, n = frame(6000), 6000
@@ -382,7 +382,7 @@ def test_rows_that_teach_may_be_learnt_too_and_both_add_up():
 
 
 @pytest.mark.parametrize(("epsilon", "reused"), [(0.2, True), (4.0, False), (math.inf, False)])
-def test_all_rows_teach_where_the_first_are_too_few(epsilon, reused):
+def test_all_rows_teach_if_the_first_ones_are_too_few(epsilon, reused):
     """By public numbers alone, and both are within the budget."""
     table, ledger = frame(6000), Ledger()
     encoder = PrivateEncoder(epsilon=epsilon, reuse_rows=None, ledger=ledger, random_state=0, drop=["name", "mixed"])
@@ -402,7 +402,7 @@ def test_all_rows_teach_where_the_first_are_too_few(epsilon, reused):
         assert encoder.plan_ == first
 
 
-def test_rows_are_not_used_twice_where_they_come_once():
+def test_rows_of_a_stream_read_once_are_not_used_twice():
     ledger = Ledger()
     encoder = PrivateEncoder(reuse_rows=True, n_rows=6000, ledger=ledger)
     rows = iter(frame(6000).to_dict("records"))
@@ -414,7 +414,7 @@ def test_rows_are_not_used_twice_where_they_come_once():
         open_stream(frame(6000), target="outcome", schema=PrivateEncoder(reuse_rows=1))
 
 
-def test_where_nothing_stands_out_that_is_said():
+def test_an_encoding_lost_in_noise_is_reported():
     """Not of one column: then the later phases have no histogram."""
     encoder = PrivateEncoder(epsilon=0.01, random_state=0)
     with pytest.raises(StreamError, match="no column stood out of the noise of the"):
@@ -464,7 +464,7 @@ def most_columns(n_rows, mu, share=0.2):
     return low
 
 
-def test_the_page_says_how_many_columns_rows_bear():
+def test_the_page_states_how_many_columns_the_rows_support():
     page = (Path(__file__).parents[2] / "docs" / "encoding.md").read_text(encoding="utf-8")
     found = re.findall(r"^\| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", page, re.MULTILINE)
     assert len(found) == 4
@@ -475,7 +475,7 @@ def test_the_page_says_how_many_columns_rows_bear():
 
 
 @pytest.mark.parametrize("epsilon", [4.0, 20.0, math.inf])
-def test_names_are_no_categories(epsilon):
+def test_names_are_not_taken_for_categories(epsilon):
     """Values that are all different fill all buckets, some of them by chance twice as much as others."""
     n = 12_000
     table = pyarrow.table({"name": [f"n{k}" for k in range(n)], "town": ["Oslo", "Bergen", "Narvik"] * (n // 3)})
@@ -484,7 +484,7 @@ def test_names_are_no_categories(epsilon):
     assert len(dict(found.schema_.columns)["town"].kept) == 2
 
 
-def test_a_category_of_the_visible_share_is_seen():
+def test_a_category_of_the_visible_share_is_detected():
     """Counted without a table: the threshold is exceeded in 95 % of the runs, false alarm of the test below 1e-6."""
     found = plan_encoding(20_000, 9, mu=gdp_mu(2.0, 1e-6))
     rng = np.random.default_rng(0)

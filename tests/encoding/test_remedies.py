@@ -67,7 +67,7 @@ def test_missing_cells_and_decimals_are_alike_in_every_format(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_text_that_is_no_number_is_named(tmp_path, name):
+def test_text_that_is_not_a_number_is_named(tmp_path, name):
     rows = [{"a": "1,5", "y": "0"}, {"a": "NA", "y": "1"}]
     parts = {"file": {"decimal": ","}, "columns": {"a": {}}, "target": {"column": "y"}}
     data = given_as(tmp_path, name, rows)
@@ -87,7 +87,7 @@ def test_numbers_that_mark_missing_cells_are_compared_by_value():
     fails(drain([*rows, {"a": 1, "k": 2, "y": -999}], schema=parts), "row 3", "found nothing", row=3)
 
 
-def test_without_a_schema_text_is_no_number(tmp_path):
+def test_without_a_schema_text_is_not_a_number(tmp_path):
     rows = [{"a": "1", "y": 1}] * 3
     fails(drain(given_as(tmp_path, "d.parquet", rows)), "found the type string", "schema", row=None)
     fails(drain(given_as(tmp_path, "d.jsonl", rows)), "row 1", "found text, '1'", "schema", row=1)
@@ -158,11 +158,11 @@ def test_cells_of_groups_are_named_as_they_may_be_written():
         ("!", ["?"], None),
     ],
 )
-def test_only_a_close_word_is_meant(word, allowed, meant):
+def test_only_similar_words_are_suggested(word, allowed, meant):
     assert nearest(word, allowed) == ("" if meant is None else f" (did you mean {meant!r}?)")
 
 
-def test_a_word_that_is_used_already_is_not_meant():
+def test_words_already_in_use_are_not_suggested():
     one = {"columns": {"age": {}}}
     assert "did you mean" in fails(drain([{"ages": 1}], schema=one, target=False), "no column 'age'")
     both = {"columns": {"age": {}, "ages": {}}}
@@ -185,13 +185,13 @@ def test_a_word_that_is_used_already_is_not_meant():
         ({"target": {"column": "y", "missing": "zero"}}, r"it belongs under \[file\] or \[columns.NAME\]"),
     ],
 )
-def test_a_key_at_a_wrong_place_is_told_the_right_one(parts, words):
+def test_an_error_about_a_misplaced_key_names_the_right_place(parts, words):
     with pytest.raises(InvalidParameter, match=words) as found:
         Schema.load({"columns": {"a": {}}, **parts})
     assert "did you mean" not in str(found.value)
 
 
-def test_names_that_are_listed_are_few(tmp_path):
+def test_messages_list_only_a_few_names(tmp_path):
     header = ",".join(f"x{j}" for j in range(500))
     path = write(tmp_path, "d.csv", f"{header}\n{','.join('1' * 500)}\n")
     message = fails(lambda: open_stream(path, target="y"), "no column named 'y'", "x19 and 480 more")
@@ -201,7 +201,7 @@ def test_names_that_are_listed_are_few(tmp_path):
 # ---- arguments ----------------------------------------------------------------------------------
 
 
-def test_target_false_is_advised_only_where_it_works():
+def test_target_false_is_suggested_only_if_it_works():
     for data in ((np.ones((2, 2)), [0, 1]), [(np.ones((2, 2)), [0, 1])], [({"a": 1}, 1)]):
         for target in (False, "y"):
             with pytest.raises(InvalidParameter, match=r"has its own y.*leave target out"):

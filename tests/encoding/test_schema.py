@@ -101,7 +101,7 @@ def test_a_schema_is_frozen():
         load(FULL).others = "number"
 
 
-def test_record_goes_round():
+def test_a_record_round_trips():
     schema = load(FULL)
     # keys are sorted, as some writers do: orders of columns and of groups must survive that
     record = json.loads(json.dumps(schema.to_record(), sort_keys=True, allow_nan=False))
@@ -220,7 +220,7 @@ def test_errors_name_the_place(tmp_path, text, place, words):
     assert words in str(found.value), found.value
 
 
-def test_files_that_are_no_schema(tmp_path):
+def test_files_that_are_not_schemas_are_refused(tmp_path):
     path = tmp_path / "s.toml"
     with pytest.raises(StreamError, match=r"s\.toml cannot be read"):
         Schema.load(path)

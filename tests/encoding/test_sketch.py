@@ -87,7 +87,7 @@ def square(values):
     return sum(Fraction(value) ** 2 for value in values)
 
 
-def test_places_are_the_same_for_ever():
+def test_places_in_a_sketch_never_change():
     numbers = [0, 1, 2, 47_235, 10**7 - 1, 2**31 - 1, *np.random.default_rng(0).integers(0, 1 << 31, 500).tolist()]
     for width in (1, 3, 64, 1 << 30):
         places, signs = places_of(np.array(numbers), width)
@@ -117,7 +117,7 @@ def test_rows_by_hand(rows, part, random):
 
 
 @pytest.mark.parametrize("kept", [(), (0,)])
-def test_long_rows_are_not_too_long(kept):
+def test_scaled_rows_have_norm_at_most_1(kept):
     """Of values of all sizes, and equal ones, whose roundings add up."""
     rng, d = np.random.default_rng(1), 2000
     values = np.concatenate([10.0 ** rng.uniform(-300, 300, (4, d)), rng.normal(size=(4, d)), np.full((1, d), 0.1)])
@@ -165,7 +165,7 @@ def rows_of(stream):
     return sp.vstack([block.X for block in blocks]).toarray()
 
 
-def test_how_rows_come_changes_nothing(tmp_path):
+def test_the_form_of_input_changes_nothing(tmp_path):
     from sklearn.datasets import dump_svmlight_file
 
     dump_svmlight_file(X, Y, str(tmp_path / "rows.svm"), zero_based=False)
@@ -225,7 +225,7 @@ def test_the_transformer():
     assert np.array_equal(encoder.transform(X).toarray(), frequent_rows(X, part).toarray())
 
 
-def test_nothing_need_be_frequent():
+def test_with_a_sketch_no_feature_needs_to_be_frequent():
     """Where no feature stands out, all of them are in the sketch, which has all of a row's norm."""
     rare = sp.csr_array((np.ones(600), np.arange(600), np.arange(601)), shape=(600, 10**6))
     ledger = Ledger()

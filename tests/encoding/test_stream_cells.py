@@ -76,7 +76,7 @@ def drained(stream):
     return stream
 
 
-def test_what_the_expected_counts_are():
+def test_the_expected_counts_are_correct():
     assert set(EXPECTED) == {"age", "size", "free", "ward", "code", "y"}
     assert set(EXPECTED["age"]) == {"missing", "clipped"}
     assert set(EXPECTED["ward"]) == {"missing", "unknown"}
@@ -112,7 +112,7 @@ def test_counts_are_the_same_in_every_format(tmp_path, name):
     assert drained(open_stream(data, schema=SCHEMA, count_cells=True)).cells == EXPECTED
 
 
-def test_they_are_counted_only_when_asked_for(tmp_path, monkeypatch):
+def test_cells_are_counted_only_on_request(tmp_path, monkeypatch):
     path = write(tmp_path, "d.csv", table_of())
     monkeypatch.setattr(SchemaEncoder, "_count", lambda *_: pytest.fail("counted unasked"))
     stream = drained(open_stream(path, schema=SCHEMA))
@@ -124,7 +124,7 @@ def test_they_are_counted_only_when_asked_for(tmp_path, monkeypatch):
         open_stream(path, schema=SCHEMA, count_cells=1)
 
 
-def test_nothing_to_count_is_no_column():
+def test_columns_without_counts_are_not_listed():
     rows = [{"x": 1.0, "y": 0.5}]
     parts = {"columns": {"x": {"range": [0, 1]}}, "target": {"column": "y"}}
     stream = drained(open_stream(rows, schema=parts, count_cells=True))
@@ -151,7 +151,7 @@ def test_infinite_cells_are_not_clipped():
     assert stream.cells == {"x": {"clipped": 1}}
 
 
-def test_rows_that_are_dropped_count_and_labels_that_come_later_do_not():
+def test_dropped_rows_count_and_rows_that_only_bring_labels_do_not():
     parts = {
         "columns": {"x": {"range": [5, 9], "missing": "zero"}, "k": {"levels": ["a"], "missing": "zero"}},
         "target": {"column": "y", "negative": [0], "positive": [1]},
@@ -228,7 +228,7 @@ def test_a_run_without_diagnostics_does_not_count(table):
 
 
 @pytest.mark.slow
-def test_a_schema_that_fits_says_nothing(here, table):
+def test_a_schema_that_fits_gives_no_note(here, table):
     write(here, "s.toml", TOML.replace('levels = ["x"]\nmissing = "zero"', "drop = true").replace("[0, 1]", "[0, 100]"))
     assert run_json("run", "d.csv", "--schema", "s.toml")["diagnostics"]["cells"] is None
     assert "Cells" not in privol_cli("run", "d.csv", "--schema", "s.toml").stdout

@@ -102,7 +102,7 @@ def test_parts_of_libsvm_that_must_agree(tmp_path):
     assert told(open_stream(tmp_path, n_features=10)) == ["index base"]
 
 
-def test_typed_inputs_tell_nothing(tmp_path):
+def test_nothing_is_inferred_from_typed_inputs(tmp_path):
     table = pa.table({"a": [1.0, 2.0], "b": [1, 2], "t": [0, 1]})
     pq.write_table(table, tmp_path / "d")
     np.save(tmp_path / "d.npy", np.eye(3))

@@ -79,7 +79,7 @@ def test_labels_and_numbers_are_told_apart(name):
 
 
 @pytest.mark.parametrize("name", [*LABELS, *NUMBERS])
-def test_without_noise_they_always_are(name):
+def test_without_noise_labels_and_numbers_are_always_told_apart(name):
     assert kind_of((LABELS | NUMBERS)[name], math.inf, 0) == ("labels" if name in LABELS else "numbers")
 
 
@@ -98,7 +98,7 @@ def test_each_row_counts_in_one_cell():
         assert (counted.counts - before).max() == known
 
 
-def test_a_target_that_may_be_one_of_labels_is_not_taken_for_real():
+def test_a_target_that_may_consist_of_labels_is_not_taken_for_real():
     """Of one found label among small whole numbers nothing follows: an error says what to declare."""
     y = np.array(["1"] * 40 + ["2", "3"] * 980)
     rows = pyarrow.table({"a": np.arange(2000.0) % 7, "y": y.tolist()})
@@ -106,7 +106,7 @@ def test_a_target_that_may_be_one_of_labels_is_not_taken_for_real():
         open_stream(rows, target="y", schema=PrivateEncoder(epsilon=math.inf, n_rows=2000, reuse_rows=False))
 
 
-def test_a_single_cell_of_noise_makes_no_target_of_labels_a_real_one():
+def test_one_noisy_cell_does_not_turn_labels_into_a_real_target():
     """One of thousands of cells stands four deviations out in half a percent of runs; seven are rows."""
     plan = plan_encoding(N, 9, mu=gdp_mu(0.6, 1e-6))
     run = EncodingRun((), "y", plan, make_source(0), Written((), "."))
@@ -129,7 +129,7 @@ def test_numbers_that_were_found_as_labels_are_within_the_range():
     assert high > 40.0
 
 
-def test_how_many_rows_have_a_learnt_label_is_told():
+def test_the_share_of_rows_with_a_learnt_label_is_stated():
     """Of the rows of the next phase, through its noise; the others are null rows."""
     plan = plan_encoding(N, 1, mu=gdp_mu(4.0, 1e-6))
     for share in (1.0, 0.5):
@@ -243,7 +243,7 @@ def test_rows_of_a_user_move_no_more_where_rows_may_be_null(
     assert alone.sum() <= histograms * sum(row != (None,) * 3 for row, _ in mine)
 
 
-def test_surplus_rows_of_users_are_such_null_rows():
+def test_surplus_rows_of_users_are_handled_like_null_rows():
     """Two rows of three are surplus, and a text is no number for that."""
     n, rng = 12_000, np.random.default_rng(1)
     rows = {"x": rng.normal(size=n), "who": np.arange(n) // 3, "y": rng.choice(["no", "yes"], n)}

@@ -83,7 +83,7 @@ def test_dates_leap_days_and_leap_seconds():
     assert seconds(texts) == (expected, [False] * 6)
 
 
-def test_what_is_no_time_is_missing():
+def test_text_that_is_not_a_time_is_missing():
     found, strange = seconds([*NONE, "?", "", None])
     assert strange == [text != "2024-01-01 " for text in NONE] + [False] * 3
     # blanks around a cell do not matter
@@ -111,7 +111,7 @@ ODD = st.sampled_from([math.nan, math.inf, -math.inf, 1e300, -(2.0**53)])
 
 @settings(deadline=None)
 @given(st.lists(TIMES, max_size=20), st.lists(ODD, max_size=2), st.sampled_from(list(CYCLES)))
-def test_cycles_are_right_to_the_last_digits(times, odd, cycle):
+def test_cycles_are_accurate_to_the_last_digits(times, odd, cycle):
     """Off by less than 2^-50 beside what keeps them within the circle; of what is no time there is nothing."""
     found = np.stack(cycle_values(np.array([*odd, *times], dtype=np.float64), cycle), axis=1)
     assert not found[: len(odd)].any()
@@ -212,7 +212,7 @@ def test_inputs_of_all_kinds_agree(tmp_path):
         np.testing.assert_array_equal(read(other), expected)
 
 
-def test_numbers_are_no_times(tmp_path):
+def test_numbers_are_not_times(tmp_path):
     """Whether they are written as text or held as doubles."""
     parts = {"columns": {"at": {**PARTS["columns"]["at"]}}}
     table = pa.table({"at": pa.array([1.6e9, None])})
@@ -222,7 +222,7 @@ def test_numbers_are_no_times(tmp_path):
         assert X.tolist() == [[0, 0, 0, 0, 0, 0, 0, 1]] * 2
 
 
-def test_records_go_round():
+def test_records_round_trip():
     schema = Schema.load(PARTS)
     knots = (seconds_of(date(2020, 1, 1)), seconds_of(datetime(2022, 1, 1, 12)), 1704067200.0)
     assert schema.columns == (("at", Knots(knots, timestamp=True, cycles=("day", "week"))),)

@@ -60,7 +60,7 @@ def test_checks(estimator, check):
     check(estimator)
 
 
-def test_the_bits_are_those_of_a_stream():
+def test_transform_gives_the_bits_of_a_stream():
     table = frame()
     encoder = PrivateEncoder(epsilon=2.0, random_state=0).fit(table)
     found = encoder.transform(table)
@@ -140,7 +140,7 @@ def test_names_by_position():
         assert np.array_equal(named.transform(values), encoder.transform(values))
 
 
-def test_what_a_stream_taught_transforms():
+def test_an_encoder_taught_by_a_stream_transforms():
     table = frame()
     encoder = PrivateEncoder(epsilon=5.0, random_state=0).fit(np.zeros((500, 2)) + np.arange(500)[:, None])
     stream = open_stream(table, target="sick", schema=encoder)

@@ -47,7 +47,7 @@ def worst_places(phases, rows, apart):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_worst_places_of_a_users_rows(seed):
+def test_the_worst_pattern_of_a_users_rows_is_found(seed):
     """Against all places in small streams: no more, no less."""
     rng = np.random.default_rng(seed)
     for _ in range(12):
@@ -82,7 +82,7 @@ def test_a_budget_for_rows_is_as_before():
 
 @pytest.mark.parametrize("separation", [1, 12])
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
-def test_what_all_rows_of_a_user_move(adjacency, separation):
+def test_the_change_by_all_rows_of_a_user_is_as_charged(adjacency, separation):
     """Two worlds that differ in all rows of one user, in the code as it runs: at the worst places the distance of the
     counts, in deviations of their noise, is the figure for a user; at others it is less. Two thirds of the noise, or
     the root of the number of rows as factor, would be refuted."""
@@ -191,7 +191,7 @@ def test_encoding_and_model_are_within_one_budget(kind, words, users):
 
 @pytest.mark.parametrize("other", [{}, {"adjacency": "zero_out"}, {"private": False}, {"mu": math.inf}])
 @pytest.mark.parametrize("unit", ["user", "row"])
-def test_figures_count_no_encoding_of_another_guarantee(other, unit):
+def test_figures_do_not_include_encodings_with_another_guarantee(other, unit):
     """Noise for another relation, from a known seed or none: the account of the encoding says what that is."""
     users = {"rows_per_user": 2, "user_separation": 1}
     _, stream = behind(users)
@@ -279,7 +279,7 @@ def test_a_budget_for_rows_says_what_users_cost(separation):
 
 
 @pytest.mark.parametrize("releases", ["all", "last"])
-def test_rows_that_nobody_counts(releases):
+def test_uncounted_rows_are_stated_in_the_conditions(releases):
     """The sentence says so, of a frame, of blocks and of one model at the end."""
     frame = people()
     X, y = frame[["age", "town"]], frame["state"]
@@ -393,7 +393,7 @@ def test_errors_name_the_row_of_the_input():
 
 
 @pytest.mark.parametrize("separation", [1, 700])
-def test_the_outlook_says_what_rows_of_a_user_cost_that_teach(separation):
+def test_the_outlook_states_the_cost_of_a_users_rows_that_teach(separation):
     """The figures of the run itself: what one row may cost, and the worst places of several."""
     words = {"rows_per_user": 4, "user_separation": separation}
     found = outlook_of(30_000, 9, epsilon=1.0, **words)

@@ -42,7 +42,7 @@ def clipped(X, x_bound):
 @pytest.mark.parametrize("csr", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("cut", [1, 50, 97, 1000])
-def test_tape_gives_the_same_rows_again(data, csr, dtype, cut):
+def test_a_tape_replays_the_same_rows(data, csr, dtype, cut):
     with Tape(stream_of(data, dtype=dtype, csr=csr), cut=cut) as tape:
         assert not tape.complete
         passes = [list(tape), list(tape), list(tape.replay(123))]
@@ -57,7 +57,7 @@ def test_tape_gives_the_same_rows_again(data, csr, dtype, cut):
         assert max(b.X.shape[0] for b in passes[0]) <= cut
 
 
-def test_tape_refuses_half_a_pass(data):
+def test_a_tape_refuses_an_incomplete_pass(data):
     tape = Tape(stream_of(data))
     next(iter(tape))
     with pytest.raises(StateError, match="first pass"):
@@ -238,7 +238,7 @@ def test_comparators_spend_nothing(data):
     assert made.guarantee_.private
 
 
-def test_every_figure_says_that_it_is_not_private(data):
+def test_every_figure_is_marked_as_not_private(data):
     record = compare(privol.PIGD(**SETTINGS), stream_of(data)).to_record()
     assert record["private"] is False
     assert record["notice"] == evaluate.NOTICE

@@ -90,7 +90,7 @@ def test_weights_of_two_classes_count_in_the_loss_not_in_the_log_loss(rows):
     assert found.auc is not None
 
 
-def test_however_the_rows_come(rows):
+def test_figures_do_not_depend_on_the_form_of_the_rows(rows):
     """Blocks, layout and a delay."""
     X, _ = rows
     expected = progressive(learner_of(), stream_of(rows))
@@ -116,7 +116,7 @@ def test_null_rows(rows):
     assert found.score.rows == N - 1
 
 
-def test_only_metrics_that_there_are(rows):
+def test_unknown_metrics_are_refused(rows):
     with pytest.raises(InvalidParameter, match="auc"):
         progressive(learner_of(), stream_of(rows), metrics=["auc"])
     assert Task.of(learner_of(), LABELS).omitted == ("auc",)

@@ -279,7 +279,7 @@ def promise(**changes):
     return Guarantee(**{**values, **changes})
 
 
-def test_splitting_refuses_nonsense():
+def test_splitting_the_budget_refuses_invalid_shares():
     for bad in ((0.0, 1e-6, 0.1), (1.0, 0.0, 0.1), (1.0, 1e-6, 0.0), (1.0, 1e-6, 1.0)):
         with pytest.raises(InvalidParameter):
             split_budget(*bad)
@@ -312,7 +312,7 @@ def test_model_and_metrics_share_one_limited_ledger(data, adjacency):
     assert f'adjacency "{adjacency}"' in sentence
 
 
-def test_a_run_that_does_not_fit_gives_the_metrics_back(data):
+def test_a_refused_run_gives_back_the_metrics_budget(data):
     ledger = Ledger(epsilon=1.0, delta=1e-6)
     learner = privol.PIGD(**{**SETTINGS, "epsilon": 1.0}, ledger=ledger)
     with pytest.raises(BudgetExceeded):
@@ -505,7 +505,7 @@ def test_one_row_moves_later_windows_through_the_models():
     assert accuracy[1] - accuracy[0] > 0.9
 
 
-def test_metrics_at_work_are_not_copied():
+def test_open_metrics_cannot_be_copied():
     metrics = windows_of(PrivateMetrics(mu=0.1))
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(StateError, match="same noise"):

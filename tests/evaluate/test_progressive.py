@@ -193,7 +193,7 @@ def test_a_failing_loss_leaves_nothing_behind(data):
         progressive(privol.PIGD(loss=own_loss(5), **SETTINGS), stream_of(data), delay=20)
 
 
-def test_an_interrupt_hands_on_every_row_that_was_learnt(data, monkeypatch):
+def test_an_interrupt_passes_on_every_learnt_row(data, monkeypatch):
     """An exception while noise is drawn is raised after the block, whose scores are all there, once."""
     import privol.learners._frame as module
 
@@ -251,7 +251,7 @@ def test_delay(data, loss, delay):
 
 
 @pytest.mark.parametrize("delay", [0, 1, 3, 10])
-def test_the_order_of_questions_and_answers_is_rivers(delay):
+def test_predictions_and_labels_come_in_the_order_of_river(delay):
     river = pytest.importorskip("river.stream")
     theirs = [(i, y is not None) for i, _, y in river.simulate_qa([({}, 1)] * 30, moment=None, delay=delay)]
     assert list(answers(30, delay)) == theirs
@@ -320,7 +320,7 @@ def test_area_under_the_curve(scale, ties):
         assert error < 3e-4
 
 
-def test_area_errs_by_no_more_than_it_says():
+def test_the_area_under_the_curve_is_within_its_stated_error():
     """Scores that share a bin, in the worst order and in the best."""
     for order in (1, -1):
         scores = np.repeat([1.0, 1.0 + 1e-5], 50)[::order]

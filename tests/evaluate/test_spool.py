@@ -10,7 +10,7 @@ from privol.evaluate._spool import Room, Spool
 
 
 @pytest.mark.parametrize("size", [0, 100, 8 * 60, 10_000])
-def test_reads_what_was_added(size: int) -> None:
+def test_a_spool_returns_what_was_added(size: int) -> None:
     rng = np.random.default_rng(3)
     room = Room(size)
     spool, other = Spool(np.dtype(np.float64), room), Spool(np.dtype(np.float64), room)

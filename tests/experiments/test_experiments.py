@@ -25,7 +25,7 @@ def test_a_page_without_the_place_is_left_alone(tmp_path, experiments):  # noqa:
     assert page.read_text(encoding="utf-8") == "nothing"
 
 
-def test_figures_show_what_counts(experiments):  # noqa: F811
+def test_shown_figures_have_their_significant_digits(experiments):  # noqa: F811
     shown = experiments("common").shown
     assert shown([0.0]) == "0"
     assert shown([0.000106]) == "0.000106"
@@ -36,7 +36,7 @@ def test_figures_show_what_counts(experiments):  # noqa: F811
 # ---- explain --------------------------------------------------------------------------------------------------
 
 
-def test_what_models_say_of_themselves_runs(tmp_path, experiments):  # noqa: F811
+def test_the_explain_experiment_runs(tmp_path, experiments):  # noqa: F811
     band, off = experiments.sample("explain", tmp_path, str(tmp_path))
     assert 0.8 < float(band[2]) < 2.0
     assert float(band[3].rstrip("%")) > 95.0

@@ -86,7 +86,7 @@ def test_the_rule_for_batches_is_what_the_bound_is_least_for(experiments):  # no
     assert rule(54, 1.0, 10) == 10
 
 
-def test_the_limit_is_the_specifications(experiments):  # noqa: F811
+def test_the_accuracy_limit_is_the_specifications(experiments):  # noqa: F811
     """47,236 features and 15,181 rows: 57.94, 50.80 and 50.08 per cent."""
     limit = experiments("network_accuracy").limit
     rows = SimpleNamespace(X=np.zeros((1, 47_236)), y=np.zeros(15_181))
@@ -94,7 +94,7 @@ def test_the_limit_is_the_specifications(experiments):  # noqa: F811
     assert found == pytest.approx([57.94, 50.80, 50.08, 100.0], abs=0.005)
 
 
-def test_the_sources_main_set_is_read(tmp_path, experiments):  # noqa: F811
+def test_the_papers_main_data_set_is_read(tmp_path, experiments):  # noqa: F811
     diabetes(tmp_path)
     rows = nodes.diabetes(tmp_path, None)
     assert rows.X.shape[0] == 200

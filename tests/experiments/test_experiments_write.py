@@ -47,7 +47,7 @@ def test_without_write_the_table_is_printed(experiments, capsys):  # noqa: F811
     assert contents() == before
 
 
-def test_a_sample_is_not_for_the_documentation(experiments, capsys):  # noqa: F811
+def test_results_of_a_sample_are_not_written_to_the_documentation(experiments, capsys):  # noqa: F811
     with pytest.raises(SystemExit):
         experiments.run("growth", "--quick", "--write")
     assert "a sample is not for the documentation" in capsys.readouterr().err

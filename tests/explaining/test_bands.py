@@ -88,7 +88,7 @@ def learnt(n_scores, seed, n=1000, features=240):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("n_scores", [1, 3])
-def test_the_band_is_the_deviation_of_runs_whose_gradients_do_not_answer(n_scores):
+def test_the_band_is_the_deviation_of_runs_with_fixed_gradients(n_scores):
     """Sums far out of the noise have the deviation that is stated, others at most that and no less than half.
 
     What is stated is read off noisy models, hence the tenth. The squares of n deviations over that have the law of
@@ -128,7 +128,7 @@ def test_the_band_holds_the_mean_of_runs_on_the_same_rows():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [PIGD, OutputPerturbation, POL])
-def test_noise_on_what_is_released_is_exact(kind):
+def test_bands_of_perturbed_releases_are_exact(kind):
     rng = np.random.default_rng(0)
     X, n_runs = rng.normal(size=(500, 60)) / 12, 5
     y = (X[:, 0] > 0).astype(int)
@@ -142,7 +142,7 @@ def test_noise_on_what_is_released_is_exact(kind):
     assert low < ratio / (n_runs - 1) < high
 
 
-def test_no_band_rather_than_a_wrong_one():
+def test_without_a_proof_there_is_no_band():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 8)) / 3
     y = (X[:, 0] > 0).astype(int)

@@ -82,7 +82,7 @@ def block_names(schema, rows):
     return open_stream(rows, schema=schema, target=False).feature_names
 
 
-def test_what_decides_comes_first():
+def test_influential_columns_come_first():
     found = CLASSES.explain(names={"town": TOWNS})
     order = [record["column"] for record in found.importance]
     assert set(order[:2]) == {"age", "town"}
@@ -100,7 +100,7 @@ def test_what_decides_comes_first():
     assert any(label.startswith("Bergen, ") for label in cross.labels)
 
 
-def test_what_says_nothing_is_within_the_noise():
+def test_columns_without_influence_are_within_the_noise():
     rows = table(6000)
     rows["coin"] = np.random.default_rng(2).uniform(4.0, 6.0, 6000)
     found = PrivateClassifier(epsilon=1.0, random_state=0, reuse_rows=False).fit(rows, labels_of(rows)).explain()
@@ -136,7 +136,7 @@ def test_three_classes_and_the_record():
     assert all(a["high"] <= b["high"] for a, b in zip(found.table, wide, strict=True))
 
 
-def test_what_few_rows_have_counts_a_little():
+def test_rare_values_have_little_importance():
     """Of a column nearly all of whose cells are one number the share may come out as 1."""
     schema = Schema.load({"columns": {"gain": {"knots": [0, 0], "shape": "apart", "share": 1.0, "missing": "zero"}}})
     rows = np.zeros((400, 2))

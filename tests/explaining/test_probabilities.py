@@ -50,7 +50,7 @@ def test_one_score(score, cut):
     assert two == pytest.approx(p, abs=1e-9)
 
 
-def test_which_learners_cut():
+def test_the_clipping_level_of_each_learner_is_known():
     """Half of the slope of the longest row, for usual ones; not where a weight, or too hard a cut, says otherwise."""
     longest, usual = SCHEMA.row_bound, SCHEMA.usual_norm
     words = {"x_bound": usual, "fit_intercept": False}

@@ -31,7 +31,7 @@ def errors(f):
 
 
 @pytest.mark.parametrize("words", [{}, {"decay": 0.98}, {"window": 30}, {"decay": 0.9, "window": 7}], ids=str)
-def test_the_ends_of_the_range_are_the_other_designs(words):
+def test_bandwidths_1_and_n_give_independent_and_square_root_designs(words):
     """One coefficient: noise of its own for every step. All of them, or more: the square root."""
     n = 100
     alone = Independent(n, **words)
@@ -75,7 +75,7 @@ def test_coefficients_of_the_decoder_settle(band):
 
 
 @pytest.mark.parametrize(("band", "decay"), [(1, 1.0), (2, 1.0), (1000, 1.0), (MOST_BANDWIDTH, 1.0), (1000, 0.99)])
-def test_coefficients_never_rise_and_norms_are_rounded_up(band, decay):
+def test_coefficients_do_not_increase_and_norms_are_rounded_up(band, decay):
     """Of exactly the doubles that the kernel has, rows of a user included."""
     f = Banded(3 * band, band, decay=decay)
     c = f.coefficients()
@@ -104,7 +104,7 @@ def test_rows_a_bandwidth_apart_cost_the_root_of_their_number():
     assert user_norm(SquareRoot(n), 4, separation=1024) > 2.2 * SquareRoot(n).column_norm
 
 
-def test_the_bandwidth_that_is_chosen():
+def test_the_default_bandwidth_has_the_least_error():
     """The least error of all that are looked at; the steps between rows of a user are among them."""
     for n, rows, separation, leaf in ((50, 1, 1, 1), (3000, 5, 300, 1), (3000, 5, 300, 7), (3000, 100, 20, 1)):
         for objective in ("max", "mean"):
@@ -125,14 +125,14 @@ def test_the_bandwidth_that_is_chosen():
 
 
 @pytest.mark.parametrize(("given", "words"), [(0, "bandwidth"), (MOST_BANDWIDTH + 1, "65536"), (2.5, "bandwidth")])
-def test_bandwidths_that_are_refused(given, words):
+def test_invalid_bandwidths_are_refused(given, words):
     with pytest.raises(InvalidParameter, match=words):
         factorization("banded", 10**6, bandwidth=given)
     with pytest.raises(InvalidParameter, match="found bandwidth=7 with design='sqrt'"):
         factorization("sqrt", 100, bandwidth=7)
 
 
-def test_what_is_kept_is_limited():
+def test_the_memory_of_a_band_is_limited():
     with pytest.raises(InvalidParameter, match=r"bandwidth \* dim is at most 67,108,864 for it, found 4,096 \* 16,385"):
         calibrate_sums(factorization=Banded(10**6, 4096), dim=16385, bound=1.0, epsilon=1.0, delta=1e-6)
     assert calibrate_sums(factorization=Banded(10**6, 4096), dim=16384, bound=1.0, epsilon=1.0, delta=1e-6).sigma > 0.0
@@ -152,7 +152,7 @@ def test_the_budget_holds_and_two_thirds_of_the_noise_would_break_it(rows, separ
 
 
 @pytest.mark.parametrize("band", [2, 50, 1000])
-def test_each_step_rounds_by_less_than_is_charged(band):
+def test_each_step_of_a_band_rounds_by_less_than_charged(band):
     """As the kernel adds up, against exact fractions; and what is charged for all steps is in the noise."""
     f, worst = Banded(4 * band, band), 0.0
     c = f.coefficients().tolist()
@@ -173,7 +173,7 @@ def test_each_step_rounds_by_less_than_is_charged(band):
 
 
 @pytest.mark.parametrize(("leaf", "band"), [(1, MOST_BANDWIDTH), (100, 4096), (1 << 20, 16)])
-def test_epochs_grow_for_as_long_as_roundings_are_little(leaf, band):
+def test_epochs_double_while_the_charge_for_rounding_is_small(leaf, band):
     design = Design(name="banded", leaf=leaf, bandwidth=band)
     epochs = make_epochs("double", Budget(epsilon=1.0, delta=1e-15), rows=1024 * leaf, design=design, dim=3, bound=1.0,
                          adjacency="zero_out")  # fmt: skip

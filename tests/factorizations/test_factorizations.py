@@ -313,7 +313,7 @@ def test_the_optimiser_agrees_with_a_public_one():
         ((0.0,), (0.1,), "theta must be .* above 0"),
     ],
 )
-def test_parameters_of_a_blt_that_are_refused(theta, omega, message):
+def test_invalid_blt_parameters_are_refused(theta, omega, message):
     with pytest.raises(InvalidParameter, match=message):
         factorization("blt", 100, theta=theta, omega=omega)
 
@@ -335,7 +335,7 @@ def test_other_refusals():
             Tree(5).row_norm(step)
 
 
-def test_a_single_step_takes_any_number_of_buffers():
+def test_one_step_allows_any_number_of_buffers():
     for buffers in (1, 4, 8):
         one = factorization("blt", 1, buffers=buffers)
         assert one.row_norm(1) == pytest.approx(1.0, rel=1e-12)

@@ -114,7 +114,7 @@ def test_errors_are_near_the_least_possible(words, near):
 
 
 @pytest.mark.parametrize("words", [{"discount": 0.999}, {"window": 50}], ids=str)
-def test_no_stored_parameters_do_better(words):
+def test_the_chosen_parameters_are_the_best_stored_ones(words):
     for objective in OBJECTIVES:
         f = factorization("blt", 5000, buffers=3, objective=objective, **words)
         assert isinstance(f, BLT)
@@ -260,7 +260,7 @@ def numbers_of(f):
 
 @pytest.mark.parametrize("words", [{"discount": 0.8}, {"window": 3}, {"window": 12}], ids=str)
 @pytest.mark.parametrize("design", DRIFT_DESIGNS)
-def test_all_that_is_perturbed_moves_by_no_more_than_is_charged(design, words):
+def test_perturbed_values_move_by_at_most_the_charge(design, words):
     """Two streams that differ in one row, wherever it is; rows of a leaf weigh the same."""
     n, leaf, rng = 13, 2, np.random.default_rng(3)
     f = factorization(design, 7, **words)
@@ -386,7 +386,7 @@ def test_cuts_levels_and_restarts_change_nothing(design, words):
         begin(other).restore(arrays)
 
 
-def test_sums_that_forget_are_of_one_plan():
+def test_sums_that_forget_have_a_single_plan():
     words = {"design": "independent", "width": 3, "horizon": 5, "bound": 1.0, "std": 1.0}
     for first, second in (({}, {"discount": 0.5}), ({"window": 2}, {}), ({"discount": 0.5}, {"discount": 0.5})):
         with pytest.raises(InvalidParameter, match="of one plan"):
@@ -414,7 +414,7 @@ def forgetful(X, discount=1.0, window=None):
 
 @pytest.mark.parametrize("words", SHORT, ids=str)
 @pytest.mark.parametrize("design", DRIFT_DESIGNS)
-def test_sums_are_near_the_exact_ones_and_have_the_noise_that_is_stated(design, words):
+def test_sums_are_near_the_exact_ones_with_the_stated_noise(design, words):
     """Chi-square of 5,000 coordinates at a few steps; two thirds of the noise is rejected at every one."""
     n, dim = 50, 5000
     X = data(n, dim) * 0.5
@@ -464,7 +464,7 @@ def test_a_run_without_a_last_row_is_one_mechanism(design, words):
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-def test_rows_that_are_not_forgotten_weigh_one_each(design):
+def test_without_forgetting_each_row_has_weight_1(design):
     """Across epochs too, and in a leaf that close() ends."""
     sums = PrefixSum(dim=3, horizon=None, first_epoch=2, leaf=3, design=design, random_state=1)
     for row in data(50):

@@ -40,7 +40,7 @@ def is_exact(design: str, separation: int, leaf: int) -> bool:
 
 
 @pytest.mark.parametrize("design", [*DESIGNS, 1, 2, 5])  # numbers: of banded ones
-def test_no_places_move_more_and_the_worst_move_as_much(design):
+def test_no_pattern_moves_more_and_the_worst_attains_the_figure(design):
     """Never below the truth; equal to it where that is proved, and two thirds of it always refuted."""
     for steps, leaf, rows, separations in SMALL:
         made = Banded(steps, design) if isinstance(design, int) else factorization(design, steps)
@@ -60,7 +60,7 @@ def test_no_places_move_more_and_the_worst_move_as_much(design):
 
 
 @pytest.mark.parametrize("design", ["tree", "honaker", "smooth"])
-def test_free_rows_that_are_counted_by_units_are_never_too_few(design):
+def test_counting_free_rows_in_units_is_conservative(design):
     """What is too dear to look at exactly is bounded from above, and better the more is told apart."""
     for steps, leaf, rows, separation in ((40, 1, 4, 7), (90, 1, 5, 13), (30, 6, 5, 35), (25, 10, 9, 7)):
         made = factorization(design, steps)
@@ -106,7 +106,7 @@ def test_sums_that_forget_have_their_own_matrix(design, options):
         np.testing.assert_allclose(group_squares(made, 3, separation=separation, leaf=leaf), truth, rtol=1e-8)
 
 
-def test_no_directions_are_worse_than_equal_ones():
+def test_equal_directions_are_the_worst():
     """Any unit vectors at any admissible places, and the best ones against a sign of the other kind."""
     rng = np.random.default_rng(0)
     for design in DESIGNS:
@@ -124,7 +124,7 @@ def test_no_directions_are_worse_than_equal_ones():
         assert apart < np.linalg.norm(worst @ [1.0, 1.0, 1.0]) or design == "independent"
 
 
-def test_figures_that_are_demanded():
+def test_required_figures_are_met():
     """The square root at 65,536 steps, rows spread evenly; 13 times the noise for 32 rows, 2.4 times for 4."""
     n = 65536
     made = SquareRoot(n)
@@ -156,7 +156,7 @@ def test_a_million_steps_take_no_time(design):
         assert user_norm(factorization(design, 2**30), 3, separation=2**20) > made.column_norm
 
 
-def test_more_rows_than_are_looked_at_together_are_split():
+def test_large_groups_of_rows_are_split():
     made = factorization("blt", 10**5)
     whole, rest = (user_norm(made, k, separation=10) for k in (MOST_TOGETHER, 100))
     assert user_norm(made, 2 * MOST_TOGETHER + 100, separation=10) == pytest.approx(2 * whole + rest)

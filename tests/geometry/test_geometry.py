@@ -166,7 +166,7 @@ def test_many_coordinates_stay_feasible():
             assert set_.contains(p)
 
 
-def test_inside_points_are_returned_unchanged():
+def test_interior_points_are_returned_unchanged():
     x = np.array([0.1, -0.2, 0.3])
     for set_ in (L2Ball(1.0), L1Ball(0.7), Box(-1.0, 1.0)):
         assert np.array_equal(set_.project(x), x)

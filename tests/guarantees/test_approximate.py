@@ -165,7 +165,7 @@ def test_figures_of_the_record_for_users():
      {"released": "metrics"}, {"released": "metrics_beyond_models"}, {"kind": "pure", "slack": 1e-6},
      {"kind": "gdp", "slack": 1e-6}, {"kind": "none", "parameter": math.inf, "slack": 1e-6}, {"parameter": math.inf}],
 )  # fmt: skip
-def test_records_that_make_no_sense(words):
+def test_inconsistent_records_are_refused(words):
     with pytest.raises(InvalidParameter):
         plan(**words)
 
@@ -356,7 +356,7 @@ def test_all_of_delta_may_be_slack():
     ("releases", "square", "spent"),
     [(0, 0.0, False), (1, 0.0, True), (0, math.inf, True), (1, math.inf, True), (0, 1e-9, True)],
 )
-def test_such_a_run_is_spent_whole_or_not_at_all(releases, square, spent):
+def test_a_run_with_slack_is_spent_whole_or_not_at_all(releases, square, spent):
     ledger = Ledger(epsilon=1.0, delta=1e-6, slack=1e-6)
     account = ledger.open(learner="E", guarantee=plan())
     assert account.reserved_mu_squared == account.reserved_pure_epsilon == math.inf
@@ -429,7 +429,7 @@ def test_no_adaptive_choice_of_runs_beats_the_limit():
 
 @settings(max_examples=80, deadline=None)
 @given(st.data())
-def test_what_is_held_is_within_the_limit_whatever_happens(data):
+def test_held_budget_stays_within_the_limit(data):
     slack = data.draw(st.sampled_from([0.0, 1e-4, 1e-3]))
     ledger = Ledger(epsilon=1.0, delta=1e-3, slack=slack)
     for _ in range(data.draw(st.integers(1, 10))):
@@ -482,7 +482,7 @@ def test_a_journal_keeps_the_slack(path):
     assert json.loads(second)["guarantee"]["kind"] == "approximate"
 
 
-def test_a_journal_of_before_is_read_and_gone_on_with(tmp_path):
+def test_an_older_journal_is_read_and_continued(tmp_path):
     """Without slack the first line is that of version 1, byte for byte; with it no reader of version 1 takes it."""
     path = tmp_path / "old.jsonl"
     with_limit = {"epsilon": 1.0, "delta": 1e-6, "journal": path}
@@ -508,7 +508,7 @@ def test_the_slack_of_a_limit_stays_what_it_was(path, words):
         journaled(path, **words)
 
 
-def test_every_truncation_is_read_as_a_moment_before(path):
+def test_a_truncated_journal_reads_as_an_earlier_state(path):
     content, before = path.read_bytes(), 0.0
     for size in range(content.index(b"\n") + 1, len(content) + 1):
         copy = path.with_name("copy.jsonl")

@@ -74,7 +74,7 @@ def test_pure_runs_fit_by_the_sum_of_their_epsilons():
 
 @settings(max_examples=200, deadline=None)
 @given(st.floats(0, 10), st.lists(st.floats(0, 10), max_size=8))
-def test_what_is_left_is_the_largest_double_that_fits(limit, terms):
+def test_the_remainder_is_the_largest_double_that_fits(limit, terms):
     left, exact = difference_down(limit, terms), Fraction(limit) - sum(map(Fraction, terms))
     assert left == 0.0 if exact <= 0 else Fraction(left) <= exact < Fraction(math.nextafter(left, math.inf))
     assert difference_down(limit, [*terms, math.inf]) == 0.0
@@ -84,7 +84,7 @@ def test_what_is_left_is_the_largest_double_that_fits(limit, terms):
 @given(st.floats(1e-3, 10), st.floats(0, 1))
 @example(1.0, 2.0**-60)
 @example(0.1, 1e-25)
-def test_what_is_left_of_mu_is_rounded_down(limit, share):
+def test_the_remaining_mu_is_rounded_down(limit, share):
     committed = share * limit**2
     rest = Fraction(limit) ** 2 - Fraction(committed)
     found = left(limit, committed)
@@ -119,7 +119,7 @@ def test_a_run_of_another_kind_needs_the_squares_of_all():
     assert not ledger.accounts[0].closed
 
 
-def test_what_spent_nothing_counts_as_nothing():
+def test_runs_that_spent_nothing_cost_nothing():
     ledger = Ledger(epsilon=1.0, delta=1e-6)
     gaussian = ledger.open(learner="G", guarantee=plan("gdp", 0.2))
     with pytest.raises(BudgetExceeded):
@@ -175,7 +175,7 @@ def test_the_refusal_of_a_pure_run_says_what_is_left():
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_one_of_the_rules_holds_for_all_runs_whatever_happens(data):
+def test_some_rule_bounds_all_runs_together(data):
     ledger = Ledger(epsilon=1.0, delta=1e-3)
     for _ in range(data.draw(st.integers(1, 15))):
         kind = data.draw(st.sampled_from(["pure", "pure", "gdp"]))
@@ -360,7 +360,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("mu", "groups", "delta", "close"), CASES)
-def test_runs_fixed_beforehand_have_the_exact_figure_rounded_up(mu, groups, delta, close):
+def test_runs_fixed_in_advance_have_the_exact_figure_rounded_up(mu, groups, delta, close):
     pytest.importorskip("dp_accounting")
     exact = exact_epsilon(mu, groups, delta)
     found = compose_fixed(mu, [epsilon for epsilon, count in groups for _ in range(count)], delta)
@@ -474,7 +474,7 @@ def test_many_different_runs_are_rounded_up_to_few(low, monkeypatch):
     assert grouped < 0.9 * gdp_epsilon(compose_gdp([0.3, *map(gdp_mu_of_pure, epsilons)]), 1e-6)
 
 
-def test_extreme_runs_fixed_beforehand():
+def test_extreme_runs_fixed_in_advance():
     pytest.importorskip("dp_accounting")
     assert compose_fixed(0.3, [700.0] * 5, 1e-6) <= 3500.0 + gdp_epsilon(0.3, 1e-6) + 1e-9
     assert compose_fixed(0.3, [1e-300] * 3, 1e-6) == pytest.approx(gdp_epsilon(0.3, 1e-6))
@@ -572,7 +572,7 @@ OLD = """\
 """  # noqa: E501
 
 
-def test_a_journal_from_before_there_were_pure_runs(tmp_path):
+def test_a_journal_older_than_pure_runs_is_read(tmp_path):
     path = tmp_path / "budget.jsonl"
     path.write_text(OLD)
     ledger = Ledger(epsilon=1.0, delta=1e-6, journal=path)

@@ -187,7 +187,7 @@ def test_record_is_frozen_hashable_and_copies():
         {"rows_per_user": True},
     ],
 )
-def test_record_refuses_what_makes_no_sense(changes):
+def test_inconsistent_guarantees_are_refused(changes):
     with pytest.raises(InvalidParameter):
         make(**changes)
     with pytest.raises(InvalidParameter):

@@ -211,7 +211,7 @@ def test_round_trip(epsilon, log_delta):
 
 @settings(max_examples=100, deadline=None)
 @given(st.floats(1e-6, 40), st.floats(-100, -1))
-def test_epsilon_is_enough_and_hardly_more(mu, log_delta):
+def test_epsilon_is_sufficient_and_tight(mu, log_delta):
     delta = 10.0**log_delta
     epsilon = gdp_epsilon(mu, delta)
     assert gdp_delta(epsilon, mu) <= delta
@@ -271,7 +271,7 @@ def test_rho():
 @example(1.0, 2.0**-60)
 @example(0.1, 1e-20)
 @example(3e-6, 1e-25)
-def test_what_is_left_of_delta_is_the_largest_double_below(delta, slack):
+def test_the_remaining_delta_is_the_largest_double_below(delta, slack):
     """The examples' differences are nearest to delta itself, which is above them."""
     left, exact = left_of_delta(delta, slack), Fraction(delta) - Fraction(slack)
     if exact < 0:

@@ -154,13 +154,13 @@ def test_extremes_of_delta_and_epsilon():
 
 
 @pytest.mark.parametrize("mu", [1e-300, 1e-9, 0.1, 0.5, math.nextafter(1.0, 0.0), 1.0, 3.0, 40.0, 1e5, 1e160])
-def test_what_fits_into_mu_is_rounded_down(mu):
+def test_the_epsilon_that_fits_into_mu_is_rounded_down(mu):
     epsilon = pure_within_gdp(mu)
     assert gdp_mu_of_pure(epsilon) <= mu
     assert epsilon == 1.7e308 or gdp_mu_of_pure(epsilon * (1 + 1e-11)) > mu
 
 
-def test_nothing_and_everything_fit():
+def test_zero_and_infinite_budgets_are_handled():
     assert (pure_within_gdp(0.0), pure_within_gdp(math.inf)) == (0.0, math.inf)
     assert gdp_mu_of_pure(pure_within_gdp(5e-324)) <= 5e-324
 

@@ -72,7 +72,7 @@ def test_the_closed_form(mu, delta, m):
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-10])
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 30.0])
-def test_there_and_back(epsilon, delta):
+def test_the_conversion_round_trips(epsilon, delta):
     for m in (2, 90, 10**6):
         mu = selection_mu(epsilon, delta, m)
         assert 0.0 < mu < gdp_mu(epsilon, delta)

@@ -111,7 +111,7 @@ def test_learners_take_it_from_the_stream(stream):
         privol.PIGD().fit_stream(stream)
 
 
-def test_streams_need_not_say_anything():
+def test_streams_need_not_state_anything_about_users():
     class Bare:
         n_rows, classes = 3, (0, 1)
 
@@ -178,7 +178,7 @@ def test_a_ledger_says_first_that_there_is_no_privacy():
     assert "C: infinity" in ledger.sentence()
 
 
-def test_a_capped_run_does_not_go_on_without_its_cap(stream):
+def test_a_capped_run_does_not_continue_without_its_cap(stream):
     stream.rows_per_user, stream.user = 2, "patient"
     learner = privol.PIGD(horizon=200)
 
@@ -268,7 +268,7 @@ def test_a_guarantee_for_users_leads_with_their_figure():
      {"rows_per_user": 2, "user_factor": 1.5, "kind": "pure"}],
     ids=str,
 )  # fmt: skip
-def test_what_cannot_be_said_of_users_is_refused(wrong):
+def test_unfounded_statements_about_users_are_refused(wrong):
     with pytest.raises(InvalidParameter):
         make(**wrong)
 

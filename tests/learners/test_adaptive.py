@@ -79,7 +79,7 @@ def turned(n, outputs):
     return X, np.where(np.arange(n) < n // 2, y, max(outputs, 2) - 1 - y)
 
 
-def test_a_run_in_a_drift_goes_on_as_it_was():
+def test_a_run_within_a_drift_resumes_unchanged():
     """Restored where both averages are apart, and cut into blocks anywhere."""
     n = 400
     X, y = turned(n, 1)
@@ -96,7 +96,7 @@ def test_a_run_in_a_drift_goes_on_as_it_was():
             assert {name: value.tobytes() for name, value in state.secret_arrays().items()} == expected
 
 
-def test_what_is_shown_stays_in_the_ball():
+def test_the_released_model_stays_in_the_ball():
     """The points reach its border, and the slow average is far behind: twice the way would leave it."""
     learner = AdaptiveFTRL(horizon=600, gradient_bound=1.0, epsilon=math.inf, fit_intercept=False)
     learner.declare_classes([0, 1])
@@ -241,7 +241,7 @@ def test_parameters():
     assert not {"radius", "batch", "regularization", "l2"} & set(AdaptiveFTRL().get_params())
 
 
-def test_told_gradients():
+def test_gradients_given_by_tell_are_learnt():
     learner = AdaptiveFTRL(loss=losses.Logistic(), horizon=50, gradient_bound=1.0, epsilon=math.inf)
     learner.declare_classes([0, 1])
     for _ in range(50):
@@ -273,7 +273,7 @@ def progressive(learner, X, y, size=500):
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
-def test_nothing_need_be_chosen(epsilon):
+def test_no_setting_needs_to_be_chosen(epsilon):
     """Most features say nothing, and what they add to the model is noise alone."""
     n = 20_000
     X, y = stream(n, 1)
@@ -289,7 +289,7 @@ def test_nothing_need_be_chosen(epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
-def test_what_is_shown_follows_a_drift(epsilon):
+def test_the_released_model_follows_a_drift(epsilon):
     """Of 60,000 rows the last ninth would be 6,667, and 64 steps are 3,840; in a drift fewer count."""
     X, y = stream(60_000, 2, features=4, informative=2)
     X[30_000:] *= -1.0

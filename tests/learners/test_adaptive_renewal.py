@@ -139,7 +139,7 @@ def test_a_row_moves_its_own_epoch_alone(renewal, adjacency):
 
 @pytest.mark.parametrize("renewal", RENEWALS)
 @pytest.mark.parametrize("horizon", [1, 7, 3000, 100_000, 100 << 20])
-def test_what_is_chosen_for_each_step(renewal, horizon):
+def test_the_settings_of_each_step_are_as_derived(renewal, horizon):
     """Ascending parts up to the last row that there may be; convexity and thresholds that no step's noise exceeds."""
     plan, exact = (
         make(kind, horizon=horizon, delta=1e-9, fit_intercept=False).calibrate(3, horizon) for kind in (renewal, "none")
@@ -188,7 +188,7 @@ def test_first_steps_are_counted():
             steps += epochs.of(epoch).factorization.steps
 
 
-def test_it_goes_on_learning():
+def test_learning_continues_in_later_epochs():
     """As good in its fourth epoch as a run that knew its rows, but for twice the noise."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(15_000, 3)) / 3

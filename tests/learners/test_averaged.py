@@ -154,7 +154,7 @@ def test_the_error_target_sets_the_regularisation():
     assert one.sensitivity == two.sensitivity
 
 
-def test_one_row_is_no_row_of_an_average():
+def test_an_average_over_one_row_is_refused():
     learner = POL(epsilon=1.0).declare_classes([0, 1]).fit(X[:1], Y[:1])
     assert not learner.coef_.any()
     assert POL(epsilon=1.0, weights="last", random_state=0).declare_classes([0, 1]).fit(X[:1], Y[:1]).coef_.any()

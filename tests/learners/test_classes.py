@@ -348,7 +348,7 @@ def easy():
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_learns(loss, easy):
+def test_it_learns_four_classes(loss, easy):
     X, y = easy
     learner = DPFTRL(loss=loss, epsilon=4.0, radius=10.0, random_state=0).fit(X, y)
     assert learner.score(X, y) > 0.7  # the commonest has 0.4 of the rows
@@ -436,7 +436,7 @@ def test_streams_give_indices(easy):
         assert lenient.n_rows_ == 300
 
 
-def test_told_gradients():
+def test_gradients_given_by_tell_are_learnt():
     learner = DPFTRL(loss="softmax", epsilon=20.0, horizon=N, gradient_bound=0.5, random_state=2, radius=3.0)
     with pytest.raises(InvalidParameter, match="declare_classes"):
         learner.ask(D)

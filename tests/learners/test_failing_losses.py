@@ -86,7 +86,7 @@ def test_a_block_of_many_kernel_calls_is_undone_too(monkeypatch):
 
 
 @pytest.mark.parametrize("wrong", [math.nan, "text", None])
-def test_a_loss_that_returns_no_number(wrong):
+def test_a_loss_that_returns_nan_is_refused(wrong):
     X, y = data(regression=True)
     fragile = Fragile()
     learner = running_with(fragile.loss())

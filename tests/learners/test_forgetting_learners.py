@@ -108,7 +108,7 @@ def test_the_same_bits_however_rows_arrive(more):
         assert {name: value.tobytes() for name, value in found.items()} == expected[0]
 
 
-def test_told_gradients():
+def test_gradients_given_by_tell_are_learnt():
     learner = make(discount=0.8, gradient_bound=0.5, batch=3, horizon=N)
     learner.ask(3)
     run, rng = learner._run, np.random.default_rng(1)

@@ -250,7 +250,7 @@ def test_what_is_released_is_regenerated():
 
 
 @pytest.mark.parametrize("batch", [1, 4])
-def test_told_gradients(batch):
+def test_gradients_given_by_tell_are_learnt(batch):
     """A quadratic of the caller's own, some gradients beyond the bound."""
     learner = NOGD(epsilon=20.0, horizon=N, gradient_bound=0.5, batch=batch, random_state=2, l2=0.2, radius=3.0)
     point = learner.ask(D)

@@ -287,7 +287,7 @@ def test_saved_and_restored_anywhere(design, at):
 
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("design", ["blt", "tree"])
-def test_told_gradients(design, batch):
+def test_gradients_given_by_tell_are_learnt(design, batch):
     """A quadratic of the caller's own, some gradients beyond the bound."""
     learner = DPFTRL(
         epsilon=20.0, horizon=N, gradient_bound=0.5, batch=batch, random_state=2, l2=0.2, radius=3.0, design=design

@@ -103,7 +103,7 @@ class Recorded(Twin):
 
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("design", DESIGNS)
-def test_all_that_is_perturbed_moves_by_no_more_than_is_charged(design, batch):
+def test_perturbed_values_move_by_at_most_the_charge(design, batch):
     """Two streams that differ in one row, wherever it is, given the same released points."""
     n, rng = 13, np.random.default_rng(3)
     learner = DPFTRL(

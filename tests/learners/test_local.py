@@ -154,7 +154,7 @@ def test_the_cap_of_the_magnitude():
 @pytest.mark.parametrize(
     "words", [{}, {"value_bounds": (0.4, 0.9), "gradient_bound": 0.1}, {"domain": Box(-0.4, 0.6)}], ids=str
 )
-def test_twin_of_the_whole_estimate(words):
+def test_twin_with_noise_on_the_whole_estimate(words):
     test_twin_of_bandit("gaussian", {**PUBLISHED, **words}, pair=False)
 
 
@@ -407,7 +407,7 @@ def test_a_null_row_is_a_gradient_of_zero():
 
 
 @pytest.mark.parametrize("name", [name for name in KINDS if name not in ("BanditMIOGD", "pair", "whole Bandit")])
-def test_told_gradients_are_reports_of_a_device(name):
+def test_given_gradients_equal_reports_of_a_device(name):
     """The estimator is the device and the learner joined: the same bits."""
     rng = np.random.default_rng(3)
     joined, apart = (KINDS[name](horizon=60, random_state=3, gradient_bound=0.7) for _ in range(2))
@@ -424,7 +424,7 @@ def test_told_gradients_are_reports_of_a_device(name):
 
 
 @pytest.mark.parametrize("name", ["BanditMIOGD", "pair"])
-def test_told_values_are_reports_of_a_device(name):
+def test_given_values_equal_reports_of_a_device(name):
     rng = np.random.default_rng(3)
     joined, apart = (KINDS[name](horizon=60, random_state=3, value_bounds=(0.0, 2.0), gradient_bound=1.0) for _ in "ab")
     device, plan = apart.device(2, random_state=3), apart.calibrate(2, 60)
@@ -438,7 +438,7 @@ def test_told_values_are_reports_of_a_device(name):
         assert joined.ask() == pytest.approx(apart.ask(), abs=1e-12)
 
 
-def test_a_device_is_that_of_the_open_run():
+def test_a_device_belongs_to_the_open_run():
     """What was set since does not weaken what the run's guarantee says of reports."""
     learner = LDPSGD(epsilon=1.0, horizon=5, random_state=0)
     learner.ask(2)
@@ -451,7 +451,7 @@ def test_a_device_is_that_of_the_open_run():
     assert "delta is not below" in MIOGD(epsilon=1.0, delta=0.5).fit(*data("logistic")).guarantee_.sentence()
 
 
-def test_what_is_told_is_checked():
+def test_arguments_of_tell_are_checked():
     learner = LDPSGD(horizon=5, random_state=0)
     with pytest.raises(StateError, match=r"ask\(\) comes before"):
         learner.tell(report=[0.0])

@@ -85,7 +85,7 @@ def test_the_guarantee_of_miogd():
     lambda: MIOGD(epsilon=1.0, **ONES), lambda: LDPSGD(**ONES), lambda: BANCO(randomizer="laplace", **ONES),
     lambda: LDPSGD(randomizer="gaussian", **ONES),
 ], ids=["miogd", "privunit", "laplace", "gaussian"])  # fmt: skip
-def test_the_sentence_says_what_a_secret_order_would_add(make):
+def test_the_sentence_states_the_gain_of_a_secret_order(make):
     learner = make()
     found = learner.guarantee_of(learner.calibrate(2, 50_000), private=True, bit_source="x")
     local, central = found.epsilon(), found.shuffled_epsilon()
@@ -184,7 +184,7 @@ def test_regret_of_bets_is_below_the_bound():
             assert np.mean(lost) + size * n <= learner.regret_bound(size, n, dim)
 
 
-def test_a_bandit_finds_the_least_value():
+def test_a_bandit_learner_approaches_the_minimum():
     """Points asked for by a black box: closer to the minimiser as rounds go by, two values sooner than one."""
     centre = np.array([0.5, -0.3])
 
@@ -287,7 +287,7 @@ def test_models_are_held_before_scores_leave_the_finite_numbers():
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared", "smooth_hinge", "huber", "absolute", "custom"])
-def test_no_row_answers_by_an_error_whatever_the_point(loss):
+def test_every_row_gives_a_report_at_every_point(loss):
     rows = np.array([[100.0] * 16, [100.0, -100.0] * 8, [0.0] * 16])
     given = custom_linear() if loss == "custom" else loss
     learner = BANCO(loss=given, epsilon=8.0, randomizer="l2laplace", horizon=10**5, x_bound=1e3, wealth=1e30,

@@ -148,7 +148,7 @@ def test_the_bound_with_a_regulariser():
 
 
 @pytest.mark.parametrize("domain", [Simplex(), Box(0.5, 2.0), L1Ball(3.0)])
-def test_lengths_of_steps_are_by_the_sets(domain):
+def test_step_lengths_follow_from_the_set(domain):
     words = {"domain": domain, "leakage": math.inf, "gradient_bound": 1.0, "fit_intercept": False}
     first = float(np.linalg.norm(domain.start(4)))
     lazy, root, equal = (
@@ -162,7 +162,7 @@ def test_lengths_of_steps_are_by_the_sets(domain):
 
 @pytest.mark.parametrize("pair", [False, True])
 @pytest.mark.parametrize("dim", [2, 300])
-def test_what_is_beyond_the_sum(pair, dim):
+def test_the_remainder_of_the_sum_is_bounded(pair, dim):
     """Rows beyond 2^20, with the cap of the distance in force at first (dim 2) or all along (dim 300)."""
     learner = BanditMIOGD(
         leakage=0.01, values=2 if pair else 1, value_bounds=(0.0, 2.0), gradient_bound=1.0, fit_intercept=False

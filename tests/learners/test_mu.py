@@ -36,7 +36,7 @@ def fitted(name, **words):
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("users", [None, 3])
-def test_it_is_the_same_run(name, users):
+def test_mu_and_the_equal_epsilon_give_the_same_run(name, users):
     words = {"delta": DELTA, "rows_per_user": users}
     by_mu, by_epsilon = fitted(name, mu=MU, **words), fitted(name, epsilon=epsilon_within(MU, DELTA), **words)
     np.testing.assert_array_equal(by_mu.coef_, by_epsilon.coef_)
@@ -55,7 +55,7 @@ def test_the_noise_is_that_of_mu():
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_one_of_both_is_stated(name):
+def test_epsilon_and_mu_exclude_each_other(name):
     for words, message in [
         ({"mu": MU, "epsilon": 2.0}, r"exclude each other: found epsilon=2.0 and mu=0.5"),
         ({"mu": MU, "epsilon": 1.0}, r"exclude each other: found epsilon=1.0 and mu=0.5"),
@@ -68,7 +68,7 @@ def test_one_of_both_is_stated(name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_nothing_stated_is_an_epsilon_of_1(name):
+def test_the_default_budget_is_epsilon_1(name):
     none, one = fitted(name), fitted(name, epsilon=1.0)
     np.testing.assert_array_equal(none.coef_, one.coef_)
     assert none.guarantee_ == one.guarantee_
@@ -77,7 +77,7 @@ def test_nothing_stated_is_an_epsilon_of_1(name):
     assert describe_parameters(made(name, mu=MU))["epsilon"] is None
 
 
-def test_what_mu_does_not_say():
+def test_learners_without_gaussian_noise_refuse_mu():
     with pytest.raises(InvalidParameter, match="delta must be a finite number above 0"):
         fitted("OutputPerturbation", mu=MU, delta=0.0)
     for name in ("PIGD", "OutputPerturbation"):
@@ -113,7 +113,7 @@ def test_estimators():
     assert parameters_of(nothing) == parameters_of(one)
 
 
-def test_what_reads_the_budget():
+def test_code_that_reads_the_budget_accepts_mu():
     found = compare(made("DPFTRL", mu=MU, random_state=1), privol.open_stream((X, Y), classes=(0, 1)))
     assert math.isinf(found.noiseless.regret) is False
     assert found.every_row is None

@@ -64,7 +64,7 @@ def test_a_first_row_gives_the_names():
     assert any("names of the features, which were found" in words for words in named.guarantee_.conditions)
 
 
-def test_names_of_a_frame_serve():
+def test_column_names_of_a_frame_are_used():
     learner = begun().partial_fit(pd.DataFrame(X[:20], columns=NAMES), LABELS[:20])
     plain = begun().partial_fit(X[:20], LABELS[:20])
     for learnt, row in ((learner, DICTS[20]), (plain, X[20])):
@@ -141,7 +141,7 @@ def test_names_of_a_row_that_begins_no_run_are_forgotten():
     assert learner.feature_names_in_.tolist() == ["a", "b"]
 
 
-def test_ends_hold_for_dicts():
+def test_the_horizon_holds_for_dicts():
     learner = begun(horizon=1).learn_one(DICTS[0], "yes")
     with pytest.raises(BudgetExceeded):
         learner.learn_one(DICTS[1], "yes")

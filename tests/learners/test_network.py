@@ -107,7 +107,7 @@ class TestReference:
         step = 0.5 * (keep if implicit else 1.0)
         np.testing.assert_allclose(keep * mix - step * np.array([0.7, 0.4]), expected, atol=1e-15)
 
-    def test_library_without_noise_is_told_noisy_gradients(self):
+    def test_a_noiseless_run_fed_noisy_gradients_is_the_noisy_run(self):
         learner = DOLA(
             loss="hinge", epsilon=math.inf, topology=REFERENCE, radius=0.5, gradient_bound=100.0, step_size=0.5,
             horizon=6, fit_intercept=False,
@@ -246,7 +246,7 @@ def test_one_node_is_the_single_learner(randomizer, mixing):
 
 @given(cuts=st.lists(st.integers(1, 60), min_size=1, max_size=12), one=st.booleans())
 @settings(max_examples=25, deadline=None)
-def test_how_rows_come_never_matters(cuts, one):
+def test_results_do_not_depend_on_the_form_of_the_rows(cuts, one):
     for name in ("cycle", "sparse noise"):
         kind, words = CASES[name]
         whole = kind(random_state=7, **{**words, "epsilon": 4.0}).fit(X, Y)
@@ -317,7 +317,7 @@ def test_releases_count_rounds(release, rounds):
     assert learner.guarantee_ == same.guarantee_
 
 
-def test_only_the_last_of_a_run_that_ends_early():
+def test_a_run_that_ends_early_releases_only_its_last_round():
     learner = DOLA(nodes=5, random_state=1, horizon=100, release="last")
     learner.partial_fit(X[:23], Y[:23], classes=[-1, 1]).close()
     other = DOLA(nodes=5, random_state=1, horizon=100).partial_fit(X[:23], Y[:23], classes=[-1, 1]).close()
@@ -348,7 +348,7 @@ def test_several_epochs():
         DOLA(epochs=2, horizon=N, **words).fit(X, Y)
 
 
-def test_no_row_is_twice_in_one_message():
+def test_no_row_enters_one_message_twice():
     """An epoch of at least a round's rows: by then another message is being made."""
     words = {"epochs": 3, "nodes": 4, "batch": 5}
     assert plan_of(horizon=60, **words).uses == 3
@@ -463,7 +463,7 @@ def test_node_models_are_not_in_a_pickle():
         learner._run.state.release_last()
 
 
-def test_a_loss_of_the_users_that_fails_is_undone():
+def test_a_failing_user_loss_is_undone():
     calls, failing = [], []
 
     def gradient(score, y):

@@ -99,7 +99,7 @@ def test_objective_perturbation_minimises_with_the_linear_term_of_its_key(loss, 
     assert np.linalg.norm(b) > 0.1 * plan.scale
 
 
-def test_the_squared_loss_is_minimised_as_hubers():
+def test_the_squared_loss_is_minimised_as_a_huber_loss():
     """Its slope has no bound: without a radius, errors beyond that of the zero model count linearly."""
     X, y = problem(40, 3, 2, real=True)
     words = {"loss": "squared", "epsilon": 0.2, "random_state": 4, "y_bound": 0.7, "l2": 0.001}
@@ -359,7 +359,7 @@ def test_published_noise_exceeds_its_claim_and_the_default_does_not():
 
 
 @pytest.mark.parametrize("kind", [OutputPerturbation, ObjectivePerturbation])
-def test_weak_figures_are_said(kind):
+def test_weak_guarantees_are_pointed_out(kind):
     X, Y = problem(60, 3, 21)
     with pytest.warns(PrivacyWarning, match="promises next to nothing"):
         kind(delta=0.0, epsilon=20.0).fit(X, Y)
@@ -373,7 +373,7 @@ def test_weak_figures_are_said(kind):
 
 
 @pytest.mark.parametrize("kind", [OutputPerturbation, ObjectivePerturbation])
-def test_a_path_begins_where_the_last_release_was(kind, monkeypatch):
+def test_the_solver_starts_from_the_last_release(kind, monkeypatch):
     """From what is public, if it is better than zeros; to the same release but for what the certificate leaves open."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(3000, 4)) / 4

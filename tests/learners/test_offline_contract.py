@@ -145,7 +145,7 @@ def test_layouts_give_the_same_bits(kind):
 
 
 @both
-def test_the_order_of_rows_is_no_matter(kind):
+def test_the_order_of_rows_does_not_matter(kind):
     order = np.random.default_rng(0).permutation(60)
     one, other = kind(delta=0.0, random_state=3).fit(X, Y), kind(delta=0.0, random_state=3).fit(X[order], Y[order])
     plan = one.calibrate(3, 60)
@@ -375,7 +375,7 @@ def test_a_ledger_is_shared_and_ends(kind):
 
 
 @both
-def test_a_fit_that_fails_leaves_the_model_before_as_it_was(kind):
+def test_a_failed_fit_leaves_the_previous_model_unchanged(kind):
     """With its classes and its features, not those of the rows that were not learnt."""
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(X, columns=["a", "b", "c"])
@@ -398,7 +398,7 @@ def test_a_fit_that_fails_leaves_the_model_before_as_it_was(kind):
 
 
 @both
-def test_a_solver_that_fails_is_paid_for_and_says_nothing(kind):
+def test_a_failed_solver_is_paid_for_and_reveals_nothing(kind):
     """That it failed is no private fact: nothing is released, and no figure of the rows is in the error."""
     ledger = Ledger(epsilon=1.5, delta=1e-6)
     learner = kind(delta=0.0, max_iter=1, ledger=ledger)
@@ -483,7 +483,7 @@ def test_an_interrupted_fit_is_paid_for(kind, monkeypatch):
 @pytest.mark.parametrize("kind", [POL, OutputPerturbation, ObjectivePerturbation])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_whatever_ends_a_fit_has_paid_for_the_model_in_the_traceback(kind, delta, error, monkeypatch):
+def test_a_model_in_a_traceback_is_always_paid_for(kind, delta, error, monkeypatch):
     """It is struck when the noise is on: the model is in no frame unpaid, and without its noise in none at all."""
 
     def struck(*_):
@@ -500,7 +500,7 @@ def test_whatever_ends_a_fit_has_paid_for_the_model_in_the_traceback(kind, delta
 
 
 @pytest.mark.parametrize("law", ["l2_laplace", "gaussian"])
-def test_what_fails_while_noise_is_drawn_leaves_no_minimiser(law, monkeypatch):
+def test_a_failure_while_noise_is_drawn_leaves_no_minimiser(law, monkeypatch):
     seen = []
 
     class Struck:
@@ -543,7 +543,7 @@ def test_copies(kind):
 
 
 @both
-def test_what_is_handed_out_is_a_copy(kind):
+def test_results_are_copies(kind):
     learner = kind(delta=0.0, random_state=0).fit(X, Y)
     before = released(learner).tobytes()
     for name in ("coef_", "intercept_", "average_coef_", "average_intercept_"):

@@ -85,7 +85,7 @@ def pseudo_huber(size=1.0, shift=lambda p, y: 0.0):
 
 @twins
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
-def test_the_model_is_that_of_the_loss_it_is(own, twin, outputs, form):
+def test_a_custom_copy_of_a_loss_gives_the_same_model(own, twin, outputs, form):
     """Without noise, to both certificates."""
     x, y = problem(60, 4, 3, outputs, own.kind == "regression")
     x[np.abs(x) < 0.2] = 0.0
@@ -199,7 +199,7 @@ def exact_norm(x, y, size, o, w, x_bound):
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 100.0])
 @pytest.mark.parametrize("wrong", [0.0, 0.99, -0.99])
-def test_the_certificate_holds_for_a_function_as_wrong_as_may_be(size, wrong):
+def test_the_certificate_holds_for_a_maximally_inexact_function(size, wrong):
     """At a minimiser as computed, of rows that err together."""
     rng = np.random.default_rng(3)
     x = np.abs(rng.normal(size=(120, 3))) * rng.choice([1.0, 30.0], size=(120, 1))
@@ -317,7 +317,7 @@ def test_a_function_that_fails_ends_a_fit_that_is_paid_for(kind, where, case):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_an_interrupt_within_a_function_is_one(error):
+def test_an_interrupt_in_a_user_function_stays_an_interrupt(error):
     failing = Failing(lambda p: raising(error)(0), "gradient")
     learner = OutputPerturbation(loss=failing.loss, delta=0.0)
     with pytest.raises(error) as caught:
@@ -333,7 +333,7 @@ def test_an_interrupt_within_a_function_is_one(error):
     assert (entry.releases, entry.pure_epsilon, entry.open) == (0, 1.0, False)
 
 
-def test_an_objective_whose_loss_has_failed_is_of_no_use():
+def test_an_objective_is_unusable_after_its_loss_failed():
     failing = Failing(lambda p: math.nan, "gradient")
     o = Objective(X, np.where(Y > 0, 1.0, -1.0), loss=failing.loss, l2_sum=1.0)
     with pytest.raises(InvalidParameter, match="not finite"):

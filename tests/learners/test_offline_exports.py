@@ -76,7 +76,7 @@ def test_a_loaded_learner_has_no_ledger_and_learns_anew(tmp_path):
     assert again.ledger_.spent.pure_epsilon == 0.5
 
 
-def test_what_is_not_private_says_so(tmp_path):
+def test_runs_without_privacy_are_marked(tmp_path):
     x, y = rows_for("OutputPerturbation")
     save_model(make("OutputPerturbation").fit(x, y), tmp_path / "seeded")
     save_model(OutputPerturbation(epsilon=math.inf).fit(x, y), tmp_path / "bare")

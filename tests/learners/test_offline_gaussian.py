@@ -75,7 +75,7 @@ def test_models_have_the_density_of_the_proof():
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
-def test_what_is_drawn_is_enough_and_two_thirds_of_it_are_not(adjacency, monkeypatch):
+def test_the_drawn_noise_is_sufficient_and_two_thirds_of_it_is_not(adjacency, monkeypatch):
     """By integration over the model, of the scale and Lambda that a fit hands to its noise and its solver."""
     drawn = []
     linear_term = offline._linear_term

@@ -78,7 +78,7 @@ def test_points_and_linear_terms_are_wiped(name, monkeypatch):
 
 @pytest.mark.parametrize("at", ["solver", "noise"])
 @pytest.mark.parametrize("name", [name for name in OFFLINE if not name.startswith("POL")])
-def test_they_are_wiped_where_a_fit_fails(name, at, monkeypatch):
+def test_points_and_linear_terms_are_wiped_if_a_fit_fails(name, at, monkeypatch):
     kept = watched(monkeypatch)
     solve, calls = offline.minimise, []
 
@@ -104,7 +104,7 @@ def test_they_are_wiped_where_a_fit_fails(name, at, monkeypatch):
     assert kept
 
 
-def test_a_solver_leaves_nothing(monkeypatch):
+def test_a_solver_wipes_its_memory(monkeypatch):
     """Its own memory, whether it ends with a point or without: iterates, gradients, predictions, Hessians."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(50, 4)), np.where(rng.random(50) < 0.5, 1.0, -1.0)

@@ -114,7 +114,7 @@ def test_a_budget_for_users_is_what_is_promised_reserved_and_spent(kind):
     assert "for all rows of one user, as many and as far apart as each run says" in ledger.sentence()
 
 
-def test_the_condition_is_gone_where_the_stream_keeps_it():
+def test_the_condition_disappears_if_the_stream_enforces_it():
     def promise(**said):
         return privol.DPFTRL(**{**USERS, "user_separation": 100}).fit_stream(stream_of(**said)).guarantee_
 
@@ -183,7 +183,7 @@ def test_private_metrics_are_for_users_where_the_budget_is():
     assert capped.std == one.std
 
 
-def test_rows_of_a_user_that_taught_are_said_to_cost_more():
+def test_the_cost_of_a_users_rows_that_taught_is_stated():
     """A row is in one phase alone, a user in both: of users nothing is parallel."""
     rng = np.random.default_rng(0)
     rows = pandas.DataFrame({"x": rng.normal(size=3000), "who": rng.integers(0, 900, size=3000).astype(str)})
@@ -201,7 +201,7 @@ def test_rows_of_a_user_that_taught_are_said_to_cost_more():
     assert any("of a user any number of rows, each of which costs that mu beside" in c for c in found.conditions)
 
 
-def test_the_encoding_behind_which_a_learner_is_has_its_users():
+def test_an_encoding_and_its_learner_have_the_same_users():
     """And its budget: of an encoder both are the whole run's."""
     encoder = encoder_for(privol.DPFTRL(epsilon=2.0, **USERS), horizon=1000, ledger=None, regression=False)
     assert (encoder.epsilon, encoder.rows_per_user, encoder.user_separation) == (2.0, ROWS, SEPARATION)
@@ -235,7 +235,7 @@ def test_offline_learners_have_budgets_for_users(kind, delta):
         kind(**words, rows_per_user=2).fit_stream(stream_of(rows_per_user=3))
 
 
-def test_a_delta_that_allows_all_of_a_row_by_itself():
+def test_a_delta_too_large_for_a_single_row_is_refused():
     with pytest.raises(InvalidParameter, match=r"delta must be smaller for a budget of 3 rows of a user, found 0\.01"):
         privol.OutputPerturbation(mu=0.05, delta=0.01, rows_per_user=3).calibrate(3, 100)
 

@@ -18,7 +18,7 @@ WORDS = {"epsilon": 2.0, "delta": 1e-6, "radius": RADIUS, "fit_intercept": False
 
 @pytest.mark.parametrize("batch", [1, 20])
 @pytest.mark.parametrize("design", ["blt", "sqrt", "independent"])
-def test_of_the_default_weight_both_terms_are_equal(design, batch):
+def test_both_terms_of_the_bound_are_equal_at_the_default_weight(design, batch):
     learner = DPFTRL(design=design, batch=batch, **WORDS)
     plan = learner.calibrate(3, N)
     assert plan.regret_bound(N) == pytest.approx(plan.regularization * RADIUS**2)
@@ -32,7 +32,7 @@ def test_of_the_default_weight_both_terms_are_equal(design, batch):
 
 
 @pytest.mark.parametrize("batch", [1, 20])
-def test_of_projected_descent(batch):
+def test_the_bound_of_projected_descent(batch):
     plan = NOGD(batch=batch, **WORDS).calibrate(3, N)
     power = plan.bound**2 + 3 * (plan.sigma / batch) ** 2
     assert plan.regret_bound(N) == pytest.approx(batch * 1.5 * 2 * RADIUS * math.sqrt(power * N / batch))

@@ -32,7 +32,7 @@ def by_hand(rows, learnt, moved, off, slope, width):
 @pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt"])
 @pytest.mark.parametrize("release", ["all", 7, [3, 4, 60], "last"])
 @pytest.mark.parametrize("kind", [PIGD, PGIGA])
-def test_of_iterates_by_hand(kind, release, schedule, monkeypatch):
+def test_the_bound_for_iterates_by_hand(kind, release, schedule, monkeypatch):
     monkeypatch.setattr(_played, "_CHUNK", 16)
     rows, radius = 80, 2.0
     learner = kind(epsilon=30.0, l2=0.3, l2_schedule=schedule, radius=radius, release=release, fit_intercept=False)
@@ -59,7 +59,7 @@ def test_of_iterates_by_hand(kind, release, schedule, monkeypatch):
 
 
 @pytest.mark.parametrize(("batch", "release"), [(1, "all"), (1, 9), (4, 6)])
-def test_of_least_squares_by_hand(batch, release, monkeypatch):
+def test_the_bound_for_least_squares_by_hand(batch, release, monkeypatch):
     monkeypatch.setattr(_played, "_CHUNK", 16)
     rows, y_bound, l2 = 70, 3.0, 0.4
     learner = PQFTL(epsilon=2.0, l2=l2, radius=0.5, y_bound=y_bound, batch=batch, release=release, fit_intercept=False)

@@ -37,7 +37,7 @@ def learner_of(name):
 
 
 @pytest.mark.parametrize("name", [*LEARNERS, *OFFLINE])
-def test_every_learner_counts_and_says(name):
+def test_every_learner_counts_scaled_rows_and_warns(name):
     learner = learner_of(name)
     targets = Y if is_classifier(learner) else X[:, 0]
     with pytest.warns(ScaledRowsWarning, match=r"x_bound=\d.*StandardScaler.*no part of what is released"):
@@ -70,7 +70,7 @@ def test_frames_and_streams():
         assert learner.n_scaled_rows_ == LONG
 
 
-def test_block_by_block_it_is_said_once():
+def test_block_by_block_there_is_one_warning():
     learner = DPFTRL(horizon=N + 40)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ScaledRowsWarning)
@@ -98,7 +98,7 @@ def test_a_warning_that_is_an_error_comes_before_a_block_is_learnt():
 
 
 @pytest.mark.parametrize("kind", [PIGD, ObjectivePerturbation])
-def test_half_of_the_rows_is_no_warning(kind):
+def test_half_of_the_rows_gives_no_warning(kind):
     rows = np.where((np.arange(N) % 2)[:, None], 2.0, 0.1) * np.ones((N, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ScaledRowsWarning)

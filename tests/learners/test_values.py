@@ -285,7 +285,7 @@ def refusing(kind):
     return lambda **words: kind(**{**words, "on_invalid": "raise"})
 
 
-def test_words_of_refused_rows():
+def test_messages_about_refused_rows():
     made = NOGD(horizon=9).partial_fit([[0, 1]], [1], classes=[0, 1])
     for rows, y, words in (
         ([[0, 1], [1, "?"]], [0, 1], r"row 3, feature 1: found '\?', allowed are real numbers \(could not convert"),
@@ -397,7 +397,7 @@ def test_shown_is_short_whatever_it_is():
 
 
 @pytest.mark.parametrize("kind", [DPFTRL, PQFTL, PrefixSum])
-def test_a_design_that_is_an_array(kind):
+def test_a_design_given_as_an_array_is_refused(kind):
     words = {"dim": 2, "horizon": 3} if kind is PrefixSum else {}
     with pytest.raises(InvalidParameter, match="design must be one of"):
         kind(design=np.array(["blt", "tree"]), **words).fit(np.eye(4), [0, 1, 0, 1])
@@ -409,7 +409,7 @@ RAGGED = ([[1.0, 2.0], [1.0, 2.0], [1.0]], [[1.0, 2.0], [1.0], [1.0]])
 
 
 @pytest.mark.parametrize("how", ["fit", "partial_fit", "learn_one", "offline", "selection"])
-def test_a_found_number_of_features_is_said(how):
+def test_an_inferred_number_of_features_is_stated(how):
     """One row decides how many values more than half of the rows have, so every list is learnt under that condition."""
 
     def said(X, declare):

@@ -41,7 +41,7 @@ def search(learner, **words):
 
 
 @pytest.mark.parametrize("learner", [privol.NOGD, privol.DPFTRL, privol.OutputPerturbation, privol.PrivateClassifier])
-def test_cross_validation_is_told_once(learner):
+def test_cross_validation_warns_once(learner):
     words = WORDS if learner is not privol.PrivateClassifier else {"epsilon": 50.0, "delta": 1e-6}
     words = {name: value for name, value in words.items() if name in learner().get_params()}
     made = learner(**words)
@@ -49,11 +49,11 @@ def test_cross_validation_is_told_once(learner):
     assert told(lambda: cross_val_score(made, X, Y, cv=2, error_score="raise")) == 0
 
 
-def test_a_grid_and_a_pipeline_are_told():
+def test_a_grid_search_of_a_pipeline_warns():
     assert told(lambda: search(privol.NOGD(**WORDS))) == 1
 
 
-def test_a_pipeline_is_told():
+def test_a_pipeline_warns():
     line = make_pipeline(FunctionTransformer(), privol.NOGD(**WORDS))
     assert told(lambda: cross_val_score(line, X, Y, cv=2)) == 1
 
@@ -64,7 +64,7 @@ def test_a_shared_ledger_counts_all():
     assert len(ledger.entries()) == 5
 
 
-def test_single_fits_are_not_told():
+def test_single_fits_give_no_warning():
     made = privol.NOGD(**WORDS)
 
     def again():
@@ -79,7 +79,7 @@ def test_single_fits_are_not_told():
     assert told(lambda: compare(privol.DPFTRL(**WORDS), stream)) == 0
 
 
-def test_what_spends_nothing_is_not_told():
+def test_fits_without_cost_give_no_warning():
     assert told(lambda: search(privol.NOGD(**{**WORDS, "epsilon": math.inf}))) == 0
     assert told(lambda: search(privol.NOGD(random_state=1, **WORDS))) == 0
 

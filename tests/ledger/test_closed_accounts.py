@@ -245,7 +245,7 @@ def test_a_kept_run_ends_with_its_account(tmp_path):
 # ---- what is said of a live run ----------------------------------------------------------------------------------
 
 
-def test_nobody_else_says_what_a_live_run_has_spent():
+def test_only_a_live_run_states_what_it_has_spent():
     ledger = Ledger(epsilon=1.0, delta=1e-6)
     learner = PIGD(release=5, epsilon=1.0, horizon=N, ledger=ledger)
     learner.partial_fit(X[:100], Y[:100], classes=[0, 1])
@@ -260,7 +260,7 @@ def test_nobody_else_says_what_a_live_run_has_spent():
     assert account.entry().releases == N // 5
 
 
-def test_letting_go_of_a_live_run_ends_it():
+def test_abandoning_a_live_run_ends_it():
     """``leave`` is for who keeps a run on the disk: of another, all that it has spent is known by then."""
     ledger = Ledger()
     learner = PIGD(release=5, horizon=N, ledger=ledger)
@@ -485,7 +485,7 @@ def gaussian(mu):
     return Guarantee(kind="gdp", parameter=mu, arithmetic="lattice", bit_source="test", **said)
 
 
-def test_closing_settles_at_what_the_run_says_when_it_has_ended():
+def test_closing_settles_at_the_final_counters_of_the_run():
     """The figures are read after the run has ended, not before: what it spends while it ends is counted."""
     account = Ledger().open(learner="A", guarantee=gaussian(0.1))
     now = [5, 1, 0.001]
@@ -524,7 +524,7 @@ def test_a_run_that_cannot_end_keeps_its_account_open():
         account.ask()
 
 
-def test_whoever_asks_is_refused_once_the_account_is_closed():
+def test_ask_is_refused_once_the_account_is_closed():
     ledger = Ledger()
     account = ledger.open(learner="A", guarantee=gaussian(0.1))
     spent = [0, 0, 0.0]
@@ -552,7 +552,7 @@ def test_whoever_asks_is_refused_once_the_account_is_closed():
     assert account.entry().releases >= len(released)
 
 
-def test_the_horizon_is_no_way_around():
+def test_the_horizon_does_not_bypass_a_closed_account():
     """A run that ends by itself pays for its last release, then settles: nothing of this changes that."""
     for release in ("last", "all"):
         learner = PIGD(release=release, horizon=50, random_state=1).partial_fit(X[:20], Y[:20], classes=[0, 1])

@@ -75,7 +75,7 @@ def test_a_limit_admits_a_group_as_one():
     assert ledger.spent.epsilon() <= 1.0 + 1e-8
 
 
-def test_what_cannot_be_beside():
+def test_runs_that_cannot_stand_beside_others_are_refused():
     ledger, other = Ledger(), Ledger()
     first = ledger.open(learner="Encoder", guarantee=promise())
     elsewhere = other.open(learner="Encoder", guarantee=promise())
@@ -116,7 +116,7 @@ def test_a_group_outlives_the_process(tmp_path):
         found.close()
 
 
-def test_who_does_not_know_groups_adds_up(tmp_path):
+def test_a_reader_without_groups_adds_the_costs_up(tmp_path):
     """A reader that ignores what the journal says of places states more, never less."""
     path = tmp_path / "budget.jsonl"
     ledger = Ledger(journal=path)
@@ -349,7 +349,7 @@ def test_kinds_that_add_up_are_never_grouped(kind):
     assert ledger.committed.bound.mu > math.hypot(0.3, 0.2)
 
 
-def test_nobody_forges_a_place():
+def test_a_forged_place_is_refused():
     ledger = Ledger()
     first = ledger.open(learner="Encoder", guarantee=promise(0.3))
     for facts in ({"beside": first.plan_id, "first_row": 101}, {"first_row": 101}, {"included": True}):
@@ -359,7 +359,7 @@ def test_nobody_forges_a_place():
     assert account.facts == {"kept": True, "beside": first.plan_id, "first_row": 101}
 
 
-def test_every_moment_of_a_crash_is_grouped(tmp_path):
+def test_groups_survive_a_crash_at_any_moment(tmp_path):
     """The journal of a chain, cut after each of its lines: what is open counts whole, and a group once."""
     path = tmp_path / "budget.jsonl"
     ledger = Ledger(epsilon=2.0, delta=1e-6, journal=path)
@@ -449,7 +449,7 @@ def test_learners_of_the_rows_that_follow():
     assert own.spent.mu == pytest.approx(math.sqrt(3) * mu, rel=1e-6)
 
 
-def test_learners_that_cannot_be_beside_add_up():
+def test_learners_that_cannot_stand_beside_add_up():
     """A pure one; and one whose rows a later part of the stream may have."""
     ledger = Ledger()
     encoder = ledger.open(learner="Encoder", guarantee=promise(0.3))
@@ -462,7 +462,7 @@ def test_learners_that_cannot_be_beside_add_up():
     assert ledger.spent.mu == pytest.approx(math.hypot(0.3, pure, gdp_mu(1.0, 1e-6)), rel=1e-6)
 
 
-def test_a_kept_run_goes_on_beside(tmp_path):
+def test_a_kept_run_resumes_beside_another(tmp_path):
     ledger = Ledger(epsilon=1.0, delta=1e-6, journal=tmp_path / "budget.jsonl")
     encoder = ledger.open(learner="Encoder", guarantee=promise(gdp_mu(1.0, 1e-6) * (1 - 1e-9)))
     spend(encoder)

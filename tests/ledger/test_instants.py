@@ -414,7 +414,7 @@ def folders(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_what_left_is_counted(name, folders):
+def test_everything_that_left_is_counted(name, folders):
     """Wherever the process ends, and by whoever reads or settles what it leaves; a ledger that is late is found."""
     scenario, known = SCENARIOS[name], set()
     (whole_run,) = struck(scenario, folders(), WATCHED)
@@ -445,7 +445,7 @@ def settle_low(folder):
 
 
 @pytest.mark.parametrize("name", GOING_ON)
-def test_what_leaves_a_run_that_goes_on_is_counted(name, folders):
+def test_everything_that_leaves_a_resumed_run_is_counted(name, folders):
     """It was killed when a file had its name, and another may have closed its account meanwhile."""
     known, before = set(), SCENARIOS[name]
     (whole_run,) = struck(before, folders(), WATCHED)

@@ -81,7 +81,7 @@ def test_a_ledger_outlives_its_process(path):
     assert figures(Ledger.read(path)) == figures(journaled(path))
 
 
-def test_a_run_that_is_resumed_never_gives_back_what_was_spent(path):
+def test_a_resumed_run_never_refunds_what_was_spent(path):
     ledger = journaled(path)
     account = next(a for a in ledger.accounts if a.learner == "C")
     now = [5, 1, 0.0001]  # from an old checkpoint
@@ -97,7 +97,7 @@ def test_a_run_that_is_resumed_never_gives_back_what_was_spent(path):
     assert last.mu_squared == pytest.approx(0.002)
 
 
-def test_what_was_counted_is_committed_later(tmp_path):
+def test_counted_spending_is_committed_later(tmp_path):
     """By a thread beside the learning: what was counted then, and never less than is written."""
     path = tmp_path / "budget.jsonl"
     ledger = journaled(path)
@@ -128,7 +128,7 @@ def test_what_was_counted_is_committed_later(tmp_path):
     assert entry.mu_squared >= 0.004
 
 
-def test_counts_that_go_back_are_refused(tmp_path):
+def test_decreasing_counts_are_refused(tmp_path):
     ledger = journaled(tmp_path / "budget.jsonl")
     account = ledger.open(learner="A", guarantee=plan(0.1))
     account.attach(lambda: (50, 5, 0.005))
@@ -195,7 +195,7 @@ def test_a_process_that_dies_keeps_its_reservation(tmp_path):
         ledger.open(learner="B", guarantee=plan(ledger.mu))
 
 
-def test_every_truncation_is_read_as_a_moment_before(path, monkeypatch):
+def test_a_truncated_journal_reads_as_an_earlier_state(path, monkeypatch):
     """Wherever a crash cuts the file, whole records stand, and the next writer goes on after them.
 
     Every byte near the ends of records, and every third within them.
@@ -347,7 +347,7 @@ def test_a_full_disk_reserves_nothing(path, short, monkeypatch):
     assert len(Ledger.read(path).accounts) == 5
 
 
-def test_what_cannot_be_undone_ends_the_writing(path, monkeypatch):
+def test_a_write_that_cannot_be_undone_ends_the_journal(path, monkeypatch):
     ledger = journaled(path)
 
     def fail(*_):
@@ -388,7 +388,7 @@ def test_including_another_ledger(path, tmp_path):
         Ledger(adjacency="zero_out").include(other)
 
 
-def test_an_older_copy_takes_nothing_back(path, tmp_path):
+def test_an_older_copy_refunds_nothing(path, tmp_path):
     older = Ledger.read(path)
     ledger = journaled(path)
     ledger.accounts[2].attach(lambda: (50, 5, 0.002))
@@ -403,7 +403,7 @@ def test_an_older_copy_takes_nothing_back(path, tmp_path):
     assert figures(Ledger.read(tmp_path / "mine.jsonl")) == newest
 
 
-def test_what_was_spent_elsewhere_is_never_refused(tmp_path):
+def test_spending_elsewhere_is_never_refused(tmp_path):
     other = Ledger()
     other.open(learner="A", guarantee=plan(3.0))
     mine = Ledger(epsilon=1.0, delta=1e-6)
@@ -502,7 +502,7 @@ def test_an_interrupt_within_a_record_does_not_damage_the_journal(path, monkeypa
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links of POSIX systems")
-def test_a_journal_is_one_whatever_its_names(tmp_path):
+def test_a_journal_with_several_names_is_one_journal(tmp_path):
     """Two ledgers by two names would spend the same limit twice, and write over each other's lines."""
     one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
     first = Ledger(epsilon=1.0, delta=1e-6, journal=one)
@@ -536,7 +536,7 @@ def test_the_end_of_a_child_unlocks_nothing(tmp_path):
     assert warm.run([sys.executable, "-c", script, tmp_path / "budget.jsonl"]).returncode == 0
 
 
-def test_what_nobody_wrote_counts_as_spent(tmp_path):
+def test_unwritten_spending_counts_as_spent(tmp_path):
     """A process died with models released, and no checkpoint says what they cost: the whole reservation is spent."""
     path = tmp_path / "budget.jsonl"
     ledger = journaled(path)
@@ -562,7 +562,7 @@ def test_what_nobody_wrote_counts_as_spent(tmp_path):
     assert again.commits[-1]["mu_squared"] == again.reserved_mu_squared
 
 
-def test_what_has_left_without_noise_is_spent():
+def test_releases_without_noise_count_as_spent():
     """Messages of a run without noise are before its first release, if that is its last row's."""
     account = Ledger().open(learner="DOLA", guarantee=replace(plan(), kind="none", parameter=math.inf))
     account.attach(lambda: (10, 0, math.inf))

@@ -43,7 +43,7 @@ def crashed(tmp_path):
 
 @pytest.mark.parametrize("kind", PROMISES)
 @pytest.mark.parametrize("how", ["attach", "commit", "close_at", "close"])
-def test_nothing_comes_back_of_a_run_that_never_committed(crashed, kind, how):
+def test_a_run_that_never_committed_refunds_nothing(crashed, kind, how):
     path = crashed(kind)
     ledger = Ledger(journal=path, **LIMIT)
     lost, kept = ledger.accounts
@@ -93,7 +93,7 @@ def test_a_commit_does_not_end_what_a_run_may_spend(tmp_path):
     assert Ledger.read(path).entries()[0].mu_squared == spent
 
 
-def test_what_another_ledger_knows_does_not_let_a_run_go(tmp_path):
+def test_another_ledgers_knowledge_does_not_release_a_run(tmp_path):
     path, older, crashed = (tmp_path / name for name in ("budget.jsonl", "older.jsonl", "crashed.jsonl"))
     ledger = Ledger(journal=path, **LIMIT)
     account = ledger.open(learner="PIGD", guarantee=promise("gdp"))
@@ -109,7 +109,7 @@ def test_what_another_ledger_knows_does_not_let_a_run_go(tmp_path):
 
 
 @pytest.mark.parametrize("again", ["let go", "killed"])
-def test_who_goes_on_with_a_run_that_was_let_go_may_be_killed(tmp_path, again):
+def test_a_process_that_resumes_an_abandoned_run_may_be_killed(tmp_path, again):
     path = tmp_path / "budget.jsonl"
     ledger = Ledger(journal=path, **LIMIT)
     account = ledger.open(learner="PIGD", guarantee=promise("gdp"))
@@ -128,7 +128,7 @@ def test_who_goes_on_with_a_run_that_was_let_go_may_be_killed(tmp_path, again):
     ledger.close()
 
 
-def test_a_kept_run_goes_on_at_its_last_commit_whatever_was_included(tmp_path):
+def test_a_kept_run_resumes_at_its_last_commit(tmp_path):
     path, older = tmp_path / "budget.jsonl", tmp_path / "older.jsonl"
     with contextlib.closing(Ledger(journal=path, **LIMIT)) as ledger:
         account = ledger.open(learner="PIGD", guarantee=promise("gdp"), facts={"kept": True})
@@ -145,7 +145,7 @@ def test_a_kept_run_goes_on_at_its_last_commit_whatever_was_included(tmp_path):
 
 
 @pytest.mark.parametrize("then", ["close", "let go"])
-def test_who_is_interrupted_when_the_end_is_written_damages_nothing(tmp_path, monkeypatch, then):
+def test_an_interrupt_while_the_end_is_written_damages_nothing(tmp_path, monkeypatch, then):
     """The record is on the disk, and the ledger does not know it: what it writes next would not be in order."""
     path, keep = tmp_path / "budget.jsonl", Ledger._keep
     ledger = Ledger(journal=path, **LIMIT)
@@ -170,7 +170,7 @@ def test_who_is_interrupted_when_the_end_is_written_damages_nothing(tmp_path, mo
     assert entry.mu_squared == pytest.approx(0.001)
 
 
-def test_who_is_interrupted_when_a_run_is_included_damages_nothing(tmp_path, monkeypatch):
+def test_an_interrupt_while_a_run_is_included_damages_nothing(tmp_path, monkeypatch):
     other, path, keep = Ledger(), tmp_path / "budget.jsonl", Ledger._keep
     other.open(learner="PIGD", guarantee=promise("gdp"))
     ledger = Ledger(journal=path, **LIMIT)
@@ -189,7 +189,7 @@ def test_who_is_interrupted_when_a_run_is_included_damages_nothing(tmp_path, mon
     assert entry.mu_squared == other.accounts[0].reserved_mu_squared
 
 
-def test_a_closed_account_is_not_written_again_otherwise(tmp_path):
+def test_a_closed_account_is_never_rewritten(tmp_path):
     journal = Journal(tmp_path / "budget.jsonl", {"format": FORMAT, "version": 1, "kind": "ledger"})
     ended = {"kind": "closed", "plan_id": "a", "rows": 10, "releases": 1, "mu_squared": 0.5}
     for record in ({"kind": "open", "plan_id": "a", "rows": 0, "releases": 0, "mu_squared": 0.0}, ended):

@@ -56,7 +56,7 @@ def test_a_run_that_ended_early_adds_up(spent, whole):
     assert ledger.remaining == pytest.approx(math.sqrt(gdp_mu(8.0, 1e-6) ** 2 - whole**2))  # what is admitted
 
 
-def test_a_later_figure_that_is_too_small_for_both():
+def test_a_later_figure_too_small_for_both_is_refused():
     """What the first has spent is never forgotten."""
     ledger, _, model = both(0.6, 0.5)
     assert ledger.committed.mu == pytest.approx(0.6)

@@ -73,7 +73,7 @@ def kernels_tell_apart(source: str, cython: bool) -> list[str]:
     return [line for line in lines if re.search(rf"{quoted}\bPV_(?:{names.upper()}|CUSTOM)\b", line)]
 
 
-def test_no_other_room_asks_which_loss_it_is() -> None:
+def test_no_other_room_depends_on_the_kind_of_loss() -> None:
     found, room = {}, set()
     for path in sorted(PACKAGE.rglob("*")):
         name = path.relative_to(PACKAGE).as_posix()
@@ -171,7 +171,7 @@ def test_a_kink_has_no_second_derivative(name: str) -> None:
 @pytest.mark.parametrize("loss", SINGLE, ids=repr)
 @pytest.mark.parametrize("bound", [0.1, 0.7, 1.3, 6.0])
 @pytest.mark.parametrize("y_bound", [0.5, 2.0])
-def test_no_row_pulls_further(loss: Loss, bound: float, y_bound: float) -> None:
+def test_the_bound_of_the_pull_holds_and_is_attained(loss: Loss, bound: float, y_bound: float) -> None:
     """The bound of ``-phi'(p) p`` against a fine grid; attained by the smooth losses."""
     p, y = np.meshgrid(np.linspace(-bound, bound, 4001), [-1.0, 1.0] if loss.kind == "classification" else [y_bound])
     most = float(np.max(-np.asarray(loss.gradient(p, y)) * p))
@@ -209,7 +209,7 @@ def test_a_bounded_loss_is_the_same_within(loss: Loss) -> None:
 
 
 @pytest.mark.parametrize("loss", SINGLE, ids=repr)
-def test_lines_of_stand_ins_are_below_the_loss(loss: Loss) -> None:
+def test_tangents_of_stand_ins_are_below_the_loss(loss: Loss) -> None:
     """With the slope of every stand-in at every prediction; for a loss with a kink the highest such line touches it."""
     p, y = grid(loss)
     every = np.linspace(-6.0, 6.0, 1201)
@@ -264,7 +264,7 @@ def test_learners_refuse_what_the_kernels_do_not_know(name: str, loss: Loss) -> 
         conformance.make(name, loss=loss).fit(*conformance.rows_for(name))
 
 
-def test_so_does_every_other_entrance(tmp_path: Path) -> None:
+def test_every_other_entry_point_refuses_them_too(tmp_path: Path) -> None:
     loss = Unknown()
     for enter in (
         lambda: get_loss(loss),
@@ -338,7 +338,7 @@ def test_a_loss_of_the_users_own_is_learnt_or_refused_by_name(name: str, loss: C
 
 
 @pytest.mark.parametrize("loss", [OF_LABELS, OF_NUMBERS], ids=lambda loss: loss.name)
-def test_it_is_scored_saved_and_audited(loss: Custom, tmp_path: Path) -> None:
+def test_a_custom_loss_is_scored_saved_and_audited(loss: Custom, tmp_path: Path) -> None:
     stream = conformance.Stream(targets=TARGETS if loss.kind == "regression" else conformance.Y)
     stream.classes = None if loss.kind == "regression" else (0, 1)
     best = best_in_hindsight(stream, loss=loss, radius=3.0, tolerance=1e-4)

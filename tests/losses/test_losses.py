@@ -432,7 +432,7 @@ def test_custom_loss_equals_the_built_in_it_copies():
     assert loss.gradient_diameter(2.0, 0.01, 0.0, adjacency="zero_out") == 2.0
 
 
-def test_custom_says_what_the_user_vouched_for():
+def test_the_guarantee_states_what_the_user_declared():
     text = make_custom(name="mine", lipschitz=1.5, smoothness=2.5).vouched
     assert all(word in text for word in ("'mine'", "convex", "1.5", "2.5"))
     assert "second derivative" not in make_custom(smoothness=math.inf).vouched
@@ -483,6 +483,6 @@ def test_custom_accepts_kinks_and_classification():
         ({"name": ""}, "name must be"),
     ],
 )
-def test_custom_refuses_what_contradicts_the_vow(changes, message):
+def test_custom_losses_that_contradict_their_declaration_are_refused(changes, message):
     with pytest.raises(InvalidParameter, match=message):
         make_custom(**changes)

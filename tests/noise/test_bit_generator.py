@@ -50,7 +50,7 @@ def test_values_are_those_of_the_words():
     assert interface.next_uint64(interface.state_address) == expected[0]  # without the lock, as Numba does
 
 
-def test_numpy_takes_it_for_its_own():
+def test_numpy_accepts_the_bit_generator():
     bits = BitGenerator()
     assert isinstance(bits, np.random.BitGenerator)
     assert np.random.default_rng(bits).bit_generator is bits
@@ -89,7 +89,7 @@ def test_children_have_streams_of_their_own():
         BitGenerator().spawn(-1)
 
 
-def test_there_is_no_way_back():
+def test_the_stream_cannot_be_rewound():
     """No state, no jumps, no second start: nothing leads to words that were drawn before. Copies: test_no_repeats."""
     bits = BitGenerator(3)
     with pytest.raises(StateError, match="secret"):
@@ -129,7 +129,7 @@ def test_a_numpy_with_other_bit_generators_is_refused(monkeypatch):
 # ---- the lock ---------------------------------------------------------------------------------------------
 
 
-def test_the_lock_is_one_that_a_thread_may_take_again():
+def test_the_lock_is_reentrant():
     bits = BitGenerator()
     with bits.lock, bits.lock:
         bits.random_raw(3)
@@ -144,7 +144,7 @@ def test_the_lock_is_one_that_a_thread_may_take_again():
         bits.lock.release()
 
 
-def test_the_lock_is_given_back_when_it_refuses(monkeypatch):
+def test_the_lock_is_released_after_a_refusal(monkeypatch):
     watched = watch(monkeypatch)
     bits = BitGenerator(3)
     watched.fail = lambda real, data, out: 0
@@ -158,7 +158,7 @@ def test_the_lock_is_given_back_when_it_refuses(monkeypatch):
     assert drawn
 
 
-def test_what_draws_while_words_are_drawn_is_refused(monkeypatch):
+def test_drawing_while_words_are_drawn_is_refused(monkeypatch):
     """As a finalizer might that the garbage collector runs in the middle of it: the lock lets the same thread in."""
     watched = watch(monkeypatch)
     rng, refused = np.random.Generator(BitGenerator(3)), []
@@ -221,7 +221,7 @@ def test_a_cipher_that_fails_within_a_call_ends_the_process():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_that_takes_no_lock_ends():
+def test_a_forked_child_that_takes_no_lock_is_ended():
     status, out, err = outcome("""
         import os, resource
         from privol.noise import BitGenerator

@@ -225,7 +225,7 @@ def test_the_last_addresses_are_used_and_nothing_after_them():
             source_of().add(x, 1.0, **{"stream": 0, "row": 0} | wrong, decide=decide_lattice_point)
 
 
-def test_a_coordinate_that_is_never_decided_does_not_come_back_to_level_0():
+def test_an_undecided_coordinate_never_returns_to_level_0():
     asked = []
 
     def greedy(word, extra, x, scale, step):
@@ -289,7 +289,7 @@ def test_wide_rows_are_refused_before_the_budget_is_touched(monkeypatch):
 
 
 @pytest.mark.parametrize("error", [OSError("no device"), NotImplementedError("no source")])
-def test_without_entropy_nothing_begins(error, monkeypatch):
+def test_without_entropy_no_run_begins(error, monkeypatch):
     def urandom(n):
         raise error
 

@@ -101,7 +101,7 @@ def test_coins_that_are_undecided_for_long(scale, square):
 
 
 @pytest.mark.parametrize("square", [True, False])
-def test_blocks_far_out(square):
+def test_blocks_far_in_the_tail(square):
     """Up to the last block that the kernel takes: no product overflows, and exponents above 1 are paid in full."""
     for scale in (32, Fraction(2**53 - 1, 2**48 - 1), Fraction(2**53 - 1, 2**13)):
         noise, law = LAWS[square](scale=scale), Law(scale, square=square)
@@ -190,7 +190,7 @@ def test_sums_are_enclosed(scale, square):
 
 
 @every(Fraction(1, 1 << 40), 0.3, 1, 5, 31.999, 100, 2**40)
-def test_the_last_resort(scale, square):
+def test_undecided_blocks_are_resolved_with_more_bits(scale, square):
     """Words that equal an entry of the table, up to 191 and 319 digits, then fall on either side of it."""
     law = Law(scale, square=square)
     weights = LAWS[square](scale=scale)._weights
@@ -227,7 +227,7 @@ def test_the_tail_goes_on():
         assert block == math.floor(-math.log(tail * (1 + math.exp(-1)) / 2))
 
 
-def test_the_last_resort_reads_words_of_its_own(monkeypatch):
+def test_undecided_blocks_read_their_own_words(monkeypatch):
     """A word that decides nothing asks for the words of its own address, and the value follows from them."""
     asked = []
 
@@ -470,7 +470,7 @@ def test_adding(cls):
         (np.ma.array([1, 2], mask=[False, True]), "no masked values, found 1"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_added_to(x, message):
+def test_invalid_inputs_of_add_are_refused(x, message):
     noise = DiscreteLaplace(scale=3, random_state=2)
     with pytest.raises(InvalidParameter, match=message):
         noise.add(x)

@@ -204,7 +204,7 @@ def test_an_interrupt_while_digits_are_read_uses_the_words_up(monkeypatch):
         np.testing.assert_array_equal(noise.sample(50), expected[start + 5 :][:50])
 
 
-def test_drawing_from_what_is_drawing_is_refused(monkeypatch):
+def test_reentrant_drawing_is_refused(monkeypatch):
     """As a finaliser might that the garbage collector runs in the cipher: neither deadlock nor the same words."""
     watched = watch(monkeypatch)
     noise, drawn, expected = Gaussian(scale=1.0, random_state=SEED), [], values(600)

@@ -398,7 +398,7 @@ def one_decision(law):
 
 
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
-def test_a_decision_may_come_into_another(law, forget):
+def test_decisions_may_interrupt_each_other(law, forget):
     """As by a finaliser: between the two reads, of precision and of value, of the constant that is read k-th."""
     right, source = one_decision(law), inspect.getsourcelines(libelefun.constant_memo)
     line = source[1] + next(i for i, text in enumerate(source[0]) if "f.memo_val >> (memo_prec" in text)
@@ -430,7 +430,7 @@ def test_a_decision_may_come_into_another(law, forget):
 
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 @pytest.mark.parametrize("bits", [-200, -1, 1, 11, 300])
-def test_constants_that_are_wrong_are_seen(law, bits, forget):
+def test_wrong_constants_are_detected(law, bits, forget):
     """As two threads leave them that remember one at once, with the value of one and the precision of the other."""
     right = one_decision(law)
     for constant in REMEMBERED:

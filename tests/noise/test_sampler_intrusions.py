@@ -66,7 +66,7 @@ def test_a_handler_forks_while_a_call_waits(name, monkeypatch):
 
 @pytest.mark.parametrize("rows", [1, 3, 1700, 40_000])
 @pytest.mark.parametrize("name", [*LAWS, *VECTORS, *INTEGERS])
-def test_what_is_perturbed_is_what_was_checked(name, rows, monkeypatch):
+def test_the_checked_values_are_the_perturbed_ones(name, rows, monkeypatch):
     """The data change between the check and the rounding, to what would be refused: it would get no noise."""
     x = np.zeros((rows, 3), np.int64 if name in INTEGERS else float)
     expected = make(name).add(x)
@@ -149,7 +149,7 @@ def test_a_second_start_changes_nothing(name):
         ),
     ],
 )
-def test_what_did_not_start_does_not_draw(cls, wrong, right):
+def test_samplers_that_failed_to_start_do_not_draw(cls, wrong, right):
     """In a child: half a sampler used to end the process."""
     code = f"""
 from privol.errors import SourceFailure, StateError

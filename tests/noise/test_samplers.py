@@ -215,7 +215,7 @@ def test_gaussian_sums_on_a_finer_grid():
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("levels_needed", [1, 2, 3])
-def test_as_many_digits_as_it_takes(law, levels_needed):
+def test_rounding_reads_as_many_digits_as_needed(law, levels_needed):
     """The digits are those of a sum exactly between two lattice points, but for the last: only that one decides."""
     rng, extra, n, scale = np.random.default_rng(1), Chosen(2), 12, 1.7
     h, words, x = granularity(scale), [], np.empty(n)
@@ -236,7 +236,7 @@ def test_as_many_digits_as_it_takes(law, levels_needed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_as_many_digits_of_vectors_as_it_takes(kind):
+def test_rounding_of_vectors_reads_as_many_digits_as_needed(kind):
     """The digits of the own word put the sum so near to a boundary that those of all others count, two levels deep."""
     scale, dim, h = 1.7, 3, 2.0**-10
     for seed in range(4):
@@ -465,7 +465,7 @@ def test_shapes_and_refusals(name):
 
 
 @pytest.mark.parametrize("name", LAWS + KINDS)
-def test_what_can_be_added_to(name):
+def test_inputs_of_add_are_checked(name):
     """Real numbers that are doubles, or become the same number as one, and nothing that is quietly made one."""
     x = np.array([1.0, 0.0, 1.0])
     expected = make(name, random_state=1).add(x)

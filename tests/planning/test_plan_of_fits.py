@@ -35,7 +35,7 @@ def test_a_plan_is_that_of_the_learners_calibration(name):
 
 
 @each
-def test_where_noise_drowns_it_is_said_what_would_help(name):
+def test_if_noise_hides_the_model_remedies_are_stated(name):
     plan = privol.plan(name, n_features=20, horizon=300, epsilon=0.1)
     assert plan.verdict.startswith("NOISE: ")
     assert "beat a constant" in plan.verdict

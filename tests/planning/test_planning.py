@@ -148,7 +148,7 @@ def test_a_seed_is_named():
         ({"loss": "hinge", "learner": "pgiga"}, "kink"),
     ],
 )
-def test_what_cannot_run_cannot_be_planned(changes, word):
+def test_runs_that_would_be_refused_cannot_be_planned(changes, word):
     with pytest.raises(InvalidParameter, match=word):
         plan(**{"learner": "pigd", "n_features": 9, "horizon": 1000, **changes})
 
@@ -165,7 +165,7 @@ def begun(**parameters):
     ("parameters", "words"),
     [({"epsilon": 30.0}, "epsilon is 30"), ({"delta": 0.04}, "delta is not below one over the number of rows")],
 )
-def test_a_run_warns_of_a_promise_that_is_worth_next_to_nothing(parameters, words):
+def test_a_run_with_a_nearly_worthless_guarantee_warns(parameters, words):
     with pytest.warns(PrivacyWarning, match=words):
         begun(**parameters)
 
@@ -190,7 +190,7 @@ def test_the_default_learner_is_planned():
     assert plan(n_features=9, horizon=1000, loss="squared").learner == "adaptive"
 
 
-def test_a_stated_setting_asks_for_the_learner_that_has_it():
+def test_a_stated_setting_selects_the_learner_that_has_it():
     found = plan(n_features=9, horizon=1000, radius=5.0, l2=0.01)
     calibration = privol.DPFTRL(radius=5.0, l2=0.01).calibrate(9, 1000)
     assert (found.learner, found.guarantee.releases) == ("dpftrl", 1000)

@@ -68,7 +68,7 @@ def test_the_claim_on_binary_outputs(epsilon, g):
         assert max(ratios) > 1.3 * epsilon  # one epsilon does not do
 
 
-def test_it_finds_the_better_candidate_and_has_one_guarantee():
+def test_selection_finds_the_better_candidate_under_one_guarantee():
     ledger = Ledger(epsilon=30.0, delta=1e-6)
     chosen = PrivateSelection([BAD, GOOD, BAD], epsilon=8.0, ledger=ledger, random_state=2).fit(X, Y)
     assert chosen.best_index_ == 1
@@ -85,7 +85,7 @@ def test_it_finds_the_better_candidate_and_has_one_guarantee():
         PrivateSelection([GOOD], epsilon=30.0, ledger=ledger).fit(X, Y)
 
 
-def test_what_is_released_is_all_that_is_left():
+def test_only_the_release_remains():
     chosen = PrivateSelection([GOOD, BAD], random_state=2).fit(X, Y)
     copied = pickle.loads(pickle.dumps(chosen))
     np.testing.assert_array_equal(copied.predict(X), chosen.predict(X))
@@ -166,7 +166,7 @@ def test_pure_scores_have_the_noise_of_half_the_budget(monkeypatch):
         scales.clear()
 
 
-def test_a_fit_may_cost_its_share_and_not_the_next_number():
+def test_a_fit_may_cost_its_share_and_not_one_double_more():
     pure = OutputPerturbation(delta=0.0, random_state=0).fit(X, Y).guarantee_
     gdp = OutputPerturbation(delta=1e-6, random_state=0).fit(X, Y).guarantee_
     assert (pure.kind, gdp.kind) == ("pure", "gdp")
@@ -177,7 +177,7 @@ def test_a_fit_may_cost_its_share_and_not_the_next_number():
     assert not half.covers(replace(gdp, parameter=1e-9))
 
 
-def test_of_a_gaussian_selection_better_candidates_are_found():
+def test_gaussian_selection_finds_better_candidates():
     ledger = Ledger(epsilon=20.0, delta=1e-5, slack=2e-6)
     candidates = [OutputPerturbation(delta=1e-6, l2=l2) for l2 in (1e3, 0.1, 1e4)]
     words = {"epsilon": 8.0, "delta": 1e-6, "ledger": ledger}
@@ -333,7 +333,7 @@ def test_rows_of_users_beyond_their_number_are_null_rows(layout):
     assert not ledger.accounts
 
 
-def test_what_was_checked_is_what_runs():
+def test_the_checked_candidates_are_the_ones_fitted():
     selection = PrivateSelection([OutputPerturbation(delta=1e-6)], delta=1e-6, random_state=0)
 
     class Turning:
@@ -349,7 +349,7 @@ def test_what_was_checked_is_what_runs():
     np.testing.assert_array_equal(made.coef_, expected.best_estimator_.coef_)
 
 
-def test_a_guarantee_that_is_not_the_checked_one_ends_it(monkeypatch):
+def test_an_unexpected_guarantee_ends_the_selection(monkeypatch):
     monkeypatch.setattr(PrivateSelection, "_budget", lambda *given: 0.51)
     ledger = Ledger()
     with pytest.raises(StateError, match="not the one that was checked"):

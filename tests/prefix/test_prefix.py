@@ -175,7 +175,7 @@ def test_the_gram_moves_no_further_than_charged():
 
 @pytest.mark.parametrize("leaf", [1, 3])
 @pytest.mark.parametrize("design", DESIGNS)
-def test_a_horizon_that_is_not_known(design, leaf):
+def test_an_unknown_horizon_is_supported(design, leaf):
     """Epochs of 2, 4, 8, ... leaves; cut anywhere, saved anywhere, the same bits; the noise adds up."""
     own = {"design": design} | ({"bandwidth": 5} if design == "banded" else {})
     n, make = 41, {"dim": 3, "horizon": None, "first_epoch": 2, "leaf": leaf, "random_state": 5, **own}

@@ -312,7 +312,7 @@ def test_words_of_every_draw_are_asked_for_once(monkeypatch):
         assert len(set(watched.addresses)) == len(watched.addresses)
 
 
-def test_the_handle_is_one_of_its_kind():
+def test_the_handle_cannot_be_copied():
     run = begin(plan_of("tree", 8))
     for action in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(StateError, match="secret state"):

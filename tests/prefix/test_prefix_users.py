@@ -69,7 +69,7 @@ def test_sums_of_matrices_count_users_too(rows, gram):
     assert np.array_equal(sums.add(given[59], user=users[59]), expected[59])
 
 
-def test_who_counts_is_promised(rows):
+def test_the_guarantee_states_who_counts_users(rows):
     X, users = rows
     sums, unchecked = counted(), PrefixSum(dim=2, **WORDS)
     said = sums.guarantee_.sentence()
@@ -117,7 +117,7 @@ def test_rows_that_are_refused_do_not_count(rows):
     assert sums.n_rows_ == 6
 
 
-def test_a_run_goes_on_with_the_users_that_it_has_seen(rows):
+def test_a_restored_run_remembers_its_users(rows):
     X, users = rows
     expected = counted().add_block(X, users=users)
     first = counted()

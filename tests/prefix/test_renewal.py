@@ -87,7 +87,7 @@ def test_the_first_epoch_is_a_run_that_ends_there(renewal):
 
 
 @pytest.mark.parametrize("renewal", RENEWALS)
-def test_told_gradients(renewal):
+def test_gradients_given_by_tell_are_learnt(renewal):
     learner = make(renewal=renewal, gradient_bound=0.5, batch=2, l2=0.1, radius=3.0)
     learner.ask(3)
     run = learner._run

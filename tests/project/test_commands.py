@@ -48,7 +48,7 @@ def parse(name: str, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("page", "line"), commands())
-def test_a_command_of_a_page_is_one(page, line):
+def test_every_command_on_a_page_is_valid(page, line):
     name, *words = shlex.split(line)[1:]
     try:
         parse(name, words)
@@ -56,7 +56,7 @@ def test_a_command_of_a_page_is_one(page, line):
         pytest.fail(f"{page}: {line}: {error}")
 
 
-def test_what_is_no_option_is_found():
+def test_unknown_options_are_detected():
     with pytest.raises(click.NoSuchOption):
         parse("run", ["rows.csv", "--tarjet", "y"])
     with pytest.raises(click.BadOptionUsage):

@@ -26,7 +26,7 @@ def test_the_command_runs(tmp_path):
         assert line in done.stdout
 
 
-def test_the_page_says_what_its_tables_say():
+def test_the_text_of_the_page_agrees_with_its_tables():
     """Forgetting gains on the file's order, at the default weight and without noise, and costs where nothing drifts."""
     page = (ROOT / "docs" / "drift.md").read_text(encoding="utf-8")
     tables = dict(re.findall(r"<!-- (\w+): tools/drift_table.py -->(.*?)<!-- end", page, re.DOTALL))

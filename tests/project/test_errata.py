@@ -51,7 +51,7 @@ def test_erratum(name):
 
 
 @pytest.mark.parametrize("name", ERRATA)
-def test_every_erratum_says_what_it_is_to_say(name):
+def test_every_erratum_has_its_expected_output(name):
     _, body = SECTIONS[name]
     assert re.search(r"^\*(Published|Stated)\.\* ", body, re.MULTILINE)
     for title in ("Wrong", "Counterexample", "Instead"):

@@ -81,7 +81,7 @@ def test_changes_are_made_run_and_taken_back(mutants, tree, monkeypatch):
         ("open", "", "open", False), ("broken", "", "broken", False),
     ],
 )  # fmt: skip
-def test_what_is_said_to_change_nothing_is_tried_too(mutants, tree, monkeypatch, result, equivalent, judged, expected):
+def test_mutants_declared_equivalent_are_tried_too(mutants, tree, monkeypatch, result, equivalent, judged, expected):
     monkeypatch.setattr(mutants.Copy, "run", lambda self, tests: (result, "somebody"))
     found = mutants.judge(a_mutant(mutants, equivalent=equivalent), mutants.Copy(tree, "false", 60.0))
     assert (found.result, found.expected) == (judged, expected)
@@ -89,7 +89,7 @@ def test_what_is_said_to_change_nothing_is_tried_too(mutants, tree, monkeypatch,
     assert f"| figure | half | {judged} |" in mutants.table([found])
 
 
-def test_what_is_built_is_built_before_it_is_tested_and_after_it_was_changed(mutants, tree, monkeypatch):
+def test_compiled_modules_are_rebuilt_before_tests_and_after_restoring(mutants, tree, monkeypatch):
     """Once for a change and the one before it; tests that compile the kernels themselves come first, and need none."""
     kernel, other = tree / "src" / "privol" / "kernel.c", tree / "tests" / "room" / "test_c.py"
     kernel.write_text("double bound(double x) { return 2 * x; }\n")
@@ -139,7 +139,7 @@ def test_rooms_and_languages_are_counted(mutants, tree):
         mutants.written("nothing", block)
 
 
-def test_a_second_call_goes_on(mutants, tree, tmp_path):
+def test_a_second_call_continues(mutants, tree, tmp_path):
     """Results are kept while entry, file and tests are the same; what was open or broken is tried again."""
     path, mutant = tmp_path / "found.json", a_mutant(mutants)
     assert mutants.kept(path, [mutant], tree) == {}

@@ -245,7 +245,7 @@ def test_compiled_modules_run_on_every_x86_64() -> None:
         assert found is None, f"{library.name}: {line}"
 
 
-def test_a_run_says_at_once_what_it_reads():
+def test_a_run_reports_its_input_at_once():
     """On a terminal, before the libraries that take a second to load; elsewhere, and with --quiet, nothing."""
     code = """
         import io, sys

@@ -215,7 +215,7 @@ def test_a_copy_of_a_running_learner_does_not_start_another_run(duplicate):
 
 @pytest.mark.parametrize("learner", [PIGD, PGIGA])
 @pytest.mark.parametrize("domain", [Simplex(1.0), L1Ball(1.0), Box(-1.0, 1.0), None])
-def test_a_loss_that_returns_nan_moves_nothing(learner, domain):
+def test_a_loss_that_returns_nan_changes_nothing(learner, domain):
     calls = []
 
     def gradient(p, y):
@@ -238,7 +238,7 @@ def test_a_loss_that_returns_nan_moves_nothing(learner, domain):
 
 @pytest.mark.parametrize("bad", [[math.nan, 0.5, 0.5], [0.5, math.nan, 0.5], [0.5, math.inf, 0.5]])
 @pytest.mark.parametrize("domain", [Simplex(1.0), L1Ball(0.1)])
-def test_projection_does_not_hide_what_is_not_finite(domain, bad):
+def test_projection_does_not_hide_numbers_that_are_not_finite(domain, bad):
     assert not np.all(np.isfinite(project(domain, np.array(bad))))
 
 

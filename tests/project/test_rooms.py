@@ -188,7 +188,7 @@ def test_no_circles() -> None:
         raise AssertionError(f"modules import each other: {' -> '.join(error.args[1])}") from None
 
 
-def test_a_name_of_a_file_stands_for_one_thing() -> None:
+def test_file_names_that_repeat_are_listed() -> None:
     """``run`` was four things in four rooms. Whoever gives a file the name of another says here what both are."""
     homes = defaultdict(set)
     for path in [*sources(), *PACKAGE.rglob("*.pyx")]:

@@ -50,13 +50,13 @@ def site():
         ('<a href="#gone">', "leads to #gone, which has no such anchor"),
     ],
 )
-def test_what_the_check_refuses(tool, tmp_path, page, wrong):
+def test_the_site_check_refuses_broken_pages(tool, tmp_path, page, wrong):
     (tmp_path / "other.html").write_text('<h1 id="there">')
     (tmp_path / "index.html").write_text(f'<a href="other.html#there"><a href="https://example.com">{page}')
     assert tool.faults(tmp_path) == [f"index.html {wrong}"]
 
 
-def test_what_style_sheets_fetch_is_found(tool, tmp_path):
+def test_resources_in_style_sheets_are_found(tool, tmp_path):
     (tmp_path / "a.css").write_text("@font-face { src: url('https://fonts.example/f.woff') }")
     assert tool.faults(tmp_path) == ["a.css fetches https://fonts.example/f.woff"]
 

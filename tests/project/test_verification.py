@@ -22,7 +22,7 @@ def test_the_first_pass_allows_what_is_derived(first_pass):
     assert len(first_pass.report()) == 4
 
 
-def test_less_than_is_derived_is_noticed(first_pass):
+def test_an_allowance_below_the_derived_one_is_noticed(first_pass):
     (gaussian, _), (wide, _), narrow, v4, widest = first_pass.read()
     margin = first_pass.single_margin(gaussian, narrow, widest)
     short = dataclasses.replace(narrow, limit_added=narrow.limit_added - margin * Fraction(101, 100))

@@ -17,7 +17,7 @@ from privol.readers.open import OPENERS
 from privol.streams import open_stream
 
 
-def test_every_format_has_an_opener_and_rows_to_be_tried_here():
+def test_every_format_has_an_opener_and_test_rows():
     assert OPENERS.keys() == FORMATS.keys() == WRITERS.keys()
     assert [format.name for format in FORMATS.values()] == list(FORMATS)
     suffixes = [suffix for format in FORMATS.values() for suffix in format.suffixes]
@@ -46,7 +46,7 @@ def test_the_same_rows_in_every_format(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_format_is_packed_and_piped_or_says_why_not(tmp_path, name):
+def test_every_format_reads_compressed_and_piped_input_or_says_why_not(tmp_path, name):
     path = tmp_path / "rows"
     WRITERS[name](path)
     text = path.read_bytes()

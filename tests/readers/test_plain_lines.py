@@ -46,7 +46,7 @@ def read(path, **options):
 
 @pytest.mark.parametrize("sep", [",", ";", "\t"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_both_readers_of_csv_find_the_same(tmp_path, monkeypatch, sep, end):
+def test_both_csv_readers_agree(tmp_path, monkeypatch, sep, end):
     rng = np.random.default_rng(5)
     path, parts = tmp_path / "d.csv", 0
     batches = plain_csv.PlainCsv.batches
@@ -81,7 +81,7 @@ def test_both_readers_of_csv_find_the_same(tmp_path, monkeypatch, sep, end):
         ("1,2,3,\xff\n", "row 3, column 'd': found '.', allowed is text"),
     ],
 )
-def test_errors_name_the_row_behind_plain_ones(tmp_path, monkeypatch, bad, said):
+def test_errors_name_the_right_row_after_plain_ones(tmp_path, monkeypatch, bad, said):
     monkeypatch.setattr(plain_csv, "PART_BYTES", 10)
     path = tmp_path / "d.csv"
     path.write_bytes(b"1,2,3,4\n4,5,6,7\n" + bad.encode("latin-1") + b"7,8,9,0\n")
@@ -89,7 +89,7 @@ def test_errors_name_the_row_behind_plain_ones(tmp_path, monkeypatch, bad, said)
         list(columns(path).batches(KINDS, 100, lambda _: None))
 
 
-def test_what_is_unusual_stops_a_plain_reader_before_its_part(tmp_path, monkeypatch):
+def test_a_plain_reader_stops_before_an_unusual_part(tmp_path, monkeypatch):
     (tmp_path / "d.csv").write_text("1,2,3,4\n")
     plain = columns(tmp_path / "d.csv")._plain
     monkeypatch.setattr(plain_csv, "PART_BYTES", 8)
@@ -111,7 +111,7 @@ def test_lines_are_counted_as_they_are_read():
     assert filled_lines(b" \n\t\n1", blanks=True) == 1
 
 
-def test_both_readers_of_libsvm_find_the_same(tmp_path, monkeypatch):
+def test_both_libsvm_readers_agree(tmp_path, monkeypatch):
     rng = np.random.default_rng(6)
     path, plain = tmp_path / "d.svm", 0
     pairs = ["1:2", "3:-4.5e2", "4:0", "9:0.30000000000000004", "12:.5"]
@@ -143,12 +143,12 @@ def test_both_readers_of_libsvm_find_the_same(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "text", [b"1 2:3 2:4\n", b"1 9:1\n", b"1 0:1\n", b"1 2:3 # a\n", b"1 2:3\r4 5:6\n", b"x 1:2\n"]
 )
-def test_rows_of_pairs_that_are_unusual_are_left_to_others(text):
+def test_unusual_rows_of_pairs_are_left_to_another_reader(text):
     assert read_svm(b"1 1:2 8:3\n", 1, 8) is not None
     assert read_svm(b"1 1:2 8:3\n" + text, 1, 8) is None
 
 
-def test_kernels_refuse_what_they_are_not_made_for():
+def test_kernels_refuse_unsupported_input():
     form = Form([], b".")
     for at, sep in ((np.zeros(0, np.int32), b","), (np.zeros(1, np.int32), b",,")):
         with pytest.raises(InvalidParameter, match="at least one column and one separator"):

@@ -94,7 +94,7 @@ def test_blocks_counts_and_fractions_are_those_of_what_was_handed_out(read_ahead
     assert source.threads == {"privol-read-ahead" if read_ahead else "MainThread"}
 
 
-def test_it_is_bounded_and_starts_with_the_first_block():
+def test_reading_ahead_is_bounded_and_starts_with_the_first_block():
     source = Rows(100)
     blocks = iter(stream_of(source))
     assert not threads()

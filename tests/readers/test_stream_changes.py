@@ -75,7 +75,7 @@ def test_a_last_line_that_was_being_written_is_left_out_of_every_pass(tmp_path, 
     assert rows_of(stream) == [1, 2, 3]
 
 
-def test_a_last_line_without_an_end_is_a_row_and_may_not_go_on_later(tmp_path):
+def test_an_unterminated_last_line_is_a_row_and_must_not_grow_later(tmp_path):
     path = write(tmp_path, "d.csv", "1,1\n1,2\n1,34")
     stream = open_stream(path)
     assert stream.count_rows() == 3

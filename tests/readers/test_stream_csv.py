@@ -101,7 +101,7 @@ def test_a_quote_open_at_the_end_of_a_parsers_block_is_seen(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("chunk", [1, 9, 1 << 20])
-def test_comments_are_no_rows(tmp_path, monkeypatch, chunk):
+def test_comments_are_not_rows(tmp_path, monkeypatch, chunk):
     monkeypatch.setattr(text_files, "CHUNK_BYTES", chunk)
     text = '|1x3 Cross "validator\n1,a\n|2,b\n2,"|c"\r\n|\r\n3,d\n|end'
     assert read(opened(tmp_path, text, comment="|"), "nt") == [(1, "a"), (2, "|c"), (3, "d")]

@@ -64,7 +64,7 @@ def test_libsvm_fast_reader_is_used(tmp_path, monkeypatch):
     assert together(open_stream(path))[0].tolist() == [[2, 4], [0, 0], [0, 3]]
 
 
-def test_libsvm_minus_one_as_an_index_is_no_new_row(tmp_path):
+def test_libsvm_index_minus_1_does_not_begin_a_row(tmp_path):
     path = write(tmp_path, "d.svm", "1 1:2\n1 -1:2 1:3\n")
     fails(drain(path, n_features=2), "row 2", "-1", row=2)
 

@@ -83,7 +83,7 @@ def test_the_fast_parser_reads_plain_chunks(tmp_path, monkeypatch):
         '{"a":-NaN}',
     ],
 )
-def test_what_would_mislead_or_crash_the_fast_parser_never_reaches_it(tmp_path, monkeypatch, bad):
+def test_dangerous_chunks_never_reach_the_fast_parser(tmp_path, monkeypatch, bad):
     monkeypatch.setattr(json_reader, "HEAD_LINES", 2)
     columns = opened(tmp_path, '{"a":1,"u":1}\n' * 3 + bad + "\n")
     fails(lambda: read(columns, a="number"), "row 4", row=4)
@@ -157,7 +157,7 @@ def test_chunks_and_blocks_never_change_the_rows(tmp_path, monkeypatch, chunk):
     fails(drain(path, target="y"), "row 1", "column 'y'", "classes=", row=1)
 
 
-def test_files_that_are_no_json_lines(tmp_path):
+def test_files_that_are_not_json_lines_are_refused(tmp_path):
     fails(lambda: opened(tmp_path, "[\n" + '{"a": 1}\n]\n'), "row 1", "not JSON", row=1)
     fails(lambda: opened(tmp_path, '{\n "a": 1\n}\n'), "row 1", "one object a line", row=1)
     fails(lambda: opened(tmp_path, "\n \n"), "no rows")

@@ -131,7 +131,7 @@ def take(blocks, n):
 @posix
 @pytest.mark.parametrize("read_ahead", [True, False])
 @pytest.mark.parametrize("kind", FORMATS)
-def test_rows_are_handed_out_when_they_have_come(kind, read_ahead):
+def test_rows_are_handed_out_as_they_arrive(kind, read_ahead):
     with pipe() as (file, send, close):
         send(text_of(kind, 0, 10))
         stream = open_stream(file, read_ahead=read_ahead, **FORMATS[kind][1])
@@ -178,7 +178,7 @@ def test_opening_waits_for_the_first_lines_alone(text, rows, options):
 
 
 @posix
-def test_a_separator_that_is_not_settled_is_waited_for():
+def test_an_unsettled_separator_is_waited_for():
     """Two lines might be of semicolons, twenty show that they are not: as in a file."""
     text = "1;2,3\n4;5,6\n" + "7;8;9,1\n" * 18
     with pipe() as (file, send, _):
@@ -348,14 +348,14 @@ def test_a_pipe_that_never_pauses_fills_its_blocks(monkeypatch):
     assert [len(block.y) for block in open_stream(file, block_rows=60)] == [60] * 8 + [20]
 
 
-def test_one_that_pauses_after_each_read_cuts_them(monkeypatch):
+def test_a_pipe_that_pauses_after_each_read_gives_short_blocks(monkeypatch):
     text = as_csv(np.arange(1000.0).reshape(500, 2), np.arange(500.0)).encode()
     lines = text.splitlines(keepends=True)
     file = Script([b"".join(lines[i : i + 100]) for i in range(0, 500, 100)])
     assert [len(block.y) for block in open_stream(file, block_rows=60)] == [60, 40] * 5
 
 
-def test_a_record_that_grows_is_not_looked_through_at_each_read(monkeypatch):
+def test_a_growing_record_is_not_searched_at_every_read(monkeypatch):
     looked = []
     end = csv_text.Dialect.end
     monkeypatch.setattr(csv_text.Dialect, "end", lambda self, text: looked.append(len(text)) or end(self, text))
@@ -390,7 +390,7 @@ def test_a_line_without_an_end_that_pauses_all_the_time(monkeypatch):
 
 
 @pytest.mark.parametrize("read_ahead", [True, False])
-def test_an_error_comes_after_the_rows_before_it(read_ahead):
+def test_an_error_comes_after_the_preceding_rows(read_ahead):
     seen = []
 
     def learn():
@@ -515,7 +515,7 @@ def test_rows_of_a_slow_producer_are_learnt_when_they_come(tmp_path, kind):
 @posix
 @pytest.mark.parametrize("read_ahead", [True, False])
 @pytest.mark.parametrize("how", ["break", "error", "close", "drop"])
-def test_who_leaves_a_silent_pipe_leaves_no_thread_behind(how, read_ahead):
+def test_leaving_a_silent_pipe_leaves_no_thread_behind(how, read_ahead):
     def learn(stream):
         for block in stream:
             assert len(block.y) == 2
@@ -567,7 +567,7 @@ except KeyboardInterrupt:
         ("interrupt", "here", bytes),
     ],
 )
-def test_who_leaves_a_silent_pipe_does_not_hang(how, ahead, pack):
+def test_leaving_a_silent_pipe_does_not_hang(how, ahead, pack):
     """The producer has stalled and keeps its pipe open: it is this process that must end."""
     with watched(start(LEAVE, how, ahead)) as process:
         process.stdin.write(pack(b"1,2\n3,4\n5,6"[: None if pack is bytes else 8]))
@@ -581,7 +581,7 @@ def test_who_leaves_a_silent_pipe_does_not_hang(how, ahead, pack):
 
 
 @posix
-def test_a_stalled_producer_costs_hardly_any_looking(monkeypatch):
+def test_a_stalled_producer_costs_hardly_any_polling(monkeypatch):
     """While it waits it looks a few times a second, not all the time."""
     looks = []
     silent = pipes.Input.silent

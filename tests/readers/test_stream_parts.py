@@ -205,7 +205,7 @@ def fails_somewhere(call):
     return str(found.value)
 
 
-def test_what_is_no_directory_of_parts(tmp_path):
+def test_invalid_directories_of_parts_are_refused(tmp_path):
     fails(lambda: open_stream(tmp_path), "no files", "at least one")
     write(tmp_path, ".x.csv", "1,2\n")
     fails(lambda: open_stream(tmp_path), "no files")

@@ -135,7 +135,7 @@ def test_an_object_that_changes_is_no_longer_read(tmp_path, store):
         fails(lambda stream=stream: together(stream), path.name, "has changed since it was opened", row=row)
 
 
-def test_what_cannot_be_opened_says_so_and_shows_no_key(store):
+def test_errors_about_urls_show_no_key(store):
     store.objects["empty.csv"] = b"", 1
     url = store.url("rows.csv").replace(f":{store.server_port}", ":9")  # nobody answers there
     unread, unknown = "cannot be read", "cannot be opened by pyarrow's file systems"

@@ -43,7 +43,7 @@ def test_the_other_figures_run_at_a_small_size():
 
 
 @pytest.mark.slow
-def test_what_the_files_hold_is_what_is_compared(tmp_path, monkeypatch):
+def test_the_data_of_the_files_are_compared(tmp_path, monkeypatch):
     """The full measurement, on short files in the published formats: every number of the papers has its check."""
     monkeypatch.setattr(li2018, "L1", (1e-4, 1e-2))
     for name in ("real-sim", "rcv1_subsets.binary"):
@@ -87,7 +87,7 @@ def test_a_model_that_is_known_has_the_regret_that_is_computed_by_hand():
     np.testing.assert_allclose(rows.regrets(np.zeros((2, 1)), np.array([1, 2])), [0.25, 0.0625])
 
 
-def test_models_of_a_sum_that_is_exact_are_the_leaders():
+def test_without_noise_models_follow_the_leader():
     """Without noise PQFTL follows the leader: the model before row t solves the first t - 1 rows."""
     rows = Ridge.synthetic(12, dim=3)
     models = jain2012.released(rows, math.inf, 0, x_bound=50.0, y_bound=50.0, l2=rows.l2)
@@ -97,7 +97,7 @@ def test_models_of_a_sum_that_is_exact_are_the_leaders():
         np.testing.assert_allclose(models[t], np.linalg.solve(t * np.eye(3) + X.T @ X, X.T @ y), atol=1e-12)
 
 
-def test_curves_of_nodes_are_smooth_where_they_are_one():
+def test_identical_curves_have_no_roughness():
     assert li2018.roughness(np.tile(np.arange(10.0), (3, 1))) == 0.0
     assert li2018.roughness(np.array([[9.0, 9.0, 1.0, 1.0], [0.0, 0.0, 3.0, 3.0]])) == 1.0
 
@@ -136,7 +136,7 @@ def test_every_set_says_where_it_is():
         assert set(task.files) <= set(WHERE)
 
 
-def test_reasons_name_errata_that_are_there():
+def test_reasons_name_existing_errata():
     errata = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
     for figure in FIGURES:
         for name in re.findall(r"\b(?:JKT|ZV|LZ|JO|CM)-\d+\b", figure.why):

@@ -68,7 +68,7 @@ def result(*checks, quick=False):
     return Result(FIGURES[0], Measured(checks=checks), 2, quick, 0.0, "0")
 
 
-def test_one_statement_that_fails_is_a_difference_that_is_said():
+def test_one_failed_statement_makes_a_difference_and_is_reported():
     good, bad = trend("it falls", True, "by 2"), against("error", 0.3, [0.5, 0.5], 0.1)
     assert result(good).verdict == "agrees"
     found = result(good, bad)
@@ -78,7 +78,7 @@ def test_one_statement_that_fails_is_a_difference_that_is_said():
     assert "| error | 0.3 | 0.500 ± 0.000 | 0.1 | differs |" in found.to_markdown(None)
 
 
-def test_a_sample_has_no_verdict_and_nothing_of_the_papers():
+def test_a_sample_has_no_verdict_and_no_values_of_the_papers():
     for figure in find(("zhang2018", "chaudhuri2008 fig. 1")):
         found = sample(figure.name)
         assert (found.verdict, found.measured.checks) == ("not compared", ())
@@ -222,7 +222,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(here):
         assert [(path.name, path.read_text()) for path in out.iterdir()] == [("zhang2018-fig-3.json", text)]
 
 
-def test_wrong_names_and_none_are_wrong_usage(here):
+def test_wrong_or_missing_names_are_usage_errors(here):
     for words in ((), ("nonsense",), ("li2018 table 1",), ("all", "--runs", "1")):
         assert privol_cli("reproduce", *words).exit_code == USAGE
     assert not list(here.iterdir())

@@ -34,14 +34,14 @@ def check(model):
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_rivers_checks_of_learners(name):
+def test_checks_of_river_pass_for_learners(name):
     model = as_river(made(name))
     assert isinstance(model, base.Regressor if name == "pqftl" else base.Classifier)
     check(model)
 
 
 @pytest.mark.parametrize("loss", ["squared", "hinge", "softmax"])
-def test_rivers_checks_of_losses(loss):
+def test_checks_of_river_pass_for_losses(loss):
     words = {"classes": ["brickface", "cement", "foliage", "grass", "path", "sky", "window"]}
     model = as_river(made("dpftrl", loss=loss), **(words if loss == "softmax" else {}))
     if loss == "softmax":  # River asks a learner of several classes about streams of other labels
@@ -60,7 +60,7 @@ def test_rivers_checks_of_losses(loss):
     ],
     ids=["classifier", "regressor"],
 )
-def test_rivers_checks_of_estimators(model):
+def test_checks_of_river_pass_for_estimators(model):
     check(as_river(model))
 
 
@@ -129,14 +129,14 @@ def test_a_pickle_holds_what_is_public():
         other.learn_one(*rows[0])
 
 
-def test_the_budget_ends_where_it_ends():
+def test_an_exhausted_budget_ends_learning():
     model = as_river(made("dpftrl", horizon=20))
     with pytest.raises(BudgetExceeded, match="20 of 20"):
         evaluate.progressive_val_score(datasets.Phishing().take(30), model, metrics.Accuracy())
     assert model.learner.n_rows_ == 20
 
 
-def test_what_is_no_learner_of_rows_one_by_one():
+def test_learners_that_cannot_learn_single_rows_are_refused():
     for name in OFFLINE_LEARNERS:
         with pytest.raises(InvalidParameter, match="all rows at once"):
             as_river(OFFLINE_LEARNERS[name]())
@@ -146,7 +146,7 @@ def test_what_is_no_learner_of_rows_one_by_one():
         as_river(PrivateClassifier(horizon=99), classes=[0, 1])
 
 
-def test_without_river_it_says_what_is_missing(monkeypatch):
+def test_without_river_the_error_names_it(monkeypatch):
     import sys
 
     import privol.river as module

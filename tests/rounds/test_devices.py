@@ -194,7 +194,7 @@ def spoilt(answer, other_run):
     ]
 
 
-def test_what_is_wrong_is_refused_and_the_run_goes_on(tmp_path):
+def test_invalid_messages_are_refused_and_the_run_continues(tmp_path):
     X, y = rows(60)
     device = Device(n_features=FEATURES, reports=len(X), random_state=SEED, epsilon=1.0)
     expected, wire = [], []

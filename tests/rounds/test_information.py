@@ -46,7 +46,7 @@ def test_capacities_in_closed_form(channel, capacity):
     assert mutual_information(found.prior, channel).lower == pytest.approx(found.lower, abs=1e-11)
 
 
-def test_bounds_hold_when_it_ends_early():
+def test_bounds_hold_if_the_computation_ends_early():
     channel = [[0.97, 0.02, 0.01], [0.2, 0.3, 0.5], [0.05, 0.9, 0.05], [0.5, 0.25, 0.25]]
     exact = channel_capacity(channel)
     widths = []
@@ -72,7 +72,7 @@ def test_a_number_with_gaussian_noise(ratio):
     assert 0.99 * many.upper < many.lower <= many.upper
 
 
-def test_much_signal_tells_much():
+def test_a_strong_signal_has_high_information():
     found = gaussian_information(0.1, bound=2.0)
     assert 0.7 * found.upper < found.lower < found.upper
     assert gaussian_information(1e-9).lower < gaussian_information(1e-9).upper

@@ -275,7 +275,7 @@ class Told(Source):
 
 @pytest.mark.parametrize("name", ["privunit", "duchi"])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_sides_that_are_open(name, reverse):
+def test_undecided_sides_are_resolved(name, reverse):
     """A vector is put at the border's distance from the trial, as near as doubles come: the ideal side decides."""
     dim, verdicts = 4, set()
     noise = noise_of(name, dim, 2.0)
@@ -328,7 +328,7 @@ def test_sides_and_points_of_words_deep_in_the_tail():
 
 
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "l2laplace"])
-def test_sums_that_are_open(name):
+def test_undecided_sums_are_resolved(name):
     """Deep words of additive noise are resolved, as for the samplers of privol.noise."""
     dim, noise = 3, noise_of(name, 3)
     plan, v = compiled(noise), np.array([0.1, -0.2, 0.3])
@@ -377,7 +377,7 @@ def test_vectors_that_are_not_finite_count_as_zero(name):
     assert np.all(np.isfinite(randomizer_of(noise, random_state=2).privatize(np.full((2, 3), 1.7e308))))
 
 
-def test_what_is_no_number_counts_as_zero():
+def test_vectors_with_other_values_count_as_zero():
     """That a report was refused would tell of its vector."""
     masked = np.ma.masked_array([1.0, 2.0, 3.0], mask=[0, 1, 0])
     vectors = (["a", "b", "c"], [1j, 0, 0], [None] * 3, [1, "?", 0], [10**400, 0, 0], np.array([1, 2, 3j]), masked)
@@ -414,7 +414,7 @@ def test_what_is_refused():
         TwoPoint(dim=2, epsilon=1.0)
 
 
-def test_no_second_stream():
+def test_a_device_cannot_be_copied():
     device = PrivUnit(dim=3, epsilon=1.0)
     for act in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(StateError):

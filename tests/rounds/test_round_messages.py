@@ -78,7 +78,7 @@ def mutations(seeds, n, seed):
 
 
 @pytest.mark.filterwarnings("error")
-def test_random_messages_change_nothing_that_they_may_not():
+def test_random_messages_leave_the_run_unchanged():
     X, y = rows()
     learner, collector, device = pair(horizon=5000)
     seeds = []
@@ -152,7 +152,7 @@ def test_messages_in_pieces(ends):
         assert [receive_answer(one, 8) for _ in range(2)] == [answer, answer]
 
 
-def test_a_connection_that_ends_in_the_middle(ends):
+def test_a_connection_that_ends_within_a_message_is_an_error(ends):
     ours, theirs = ends
     _, collector, _ = pair()
     theirs.sendall(collector.ask()[:100])
@@ -169,7 +169,7 @@ def test_a_wrong_beginning_is_refused_before_the_rest_comes(ends):
         receive_question(ours, 8)
 
 
-def test_a_rest_that_never_comes(ends):
+def test_a_message_that_never_ends_times_out(ends):
     ours, theirs = ends
     _, collector, _ = pair()
     theirs.sendall(collector.ask()[:50])

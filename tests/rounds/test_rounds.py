@@ -184,7 +184,7 @@ def test_answers_of_another_run_and_of_a_stale_point():
 
 @pytest.mark.filterwarnings("ignore::privol.errors.PrivacyWarning")
 @pytest.mark.parametrize("name", PAIRS)
-def test_no_report_is_longer_than_the_longest(name):
+def test_no_report_exceeds_the_accepted_length(name):
     """Lengths of honest reports stay below the longest, which is no more than a small multiple of them.
 
     One honest report is longer with probability below 4e-22: 300 with one below 1e-19.
@@ -310,7 +310,7 @@ def test_threads_make_no_more_reports_than_allowed():
         ({"n_features": 8, "fit_intercept": False}, "has fit_intercept=False, the question has True"),
     ],
 )
-def test_a_device_has_a_task_of_its_own(words, said):
+def test_a_device_accepts_only_its_own_task(words, said):
     _, collector, _ = pair()
     device = Device(**{"n_features": FEATURES, "epsilon": 2.0, **words})
     with pytest.raises(InvalidMessage, match=said):
@@ -351,7 +351,7 @@ def test_a_loss_of_another_width():
         (terms(randomizer="gaussian", figure="sigma", amount=math.inf), "sigma must be above 0"),
     ],
 )
-def test_terms_that_are_none(content, said):
+def test_invalid_terms_are_refused(content, said):
     device = Device(n_features=FEATURES, epsilon=2.0, delta=1e-6)
     question = pack_question(place_of(bytes(16), 1), content, np.zeros(8))
     with pytest.raises(InvalidMessage, match=said):
@@ -359,7 +359,7 @@ def test_terms_that_are_none(content, said):
     assert device.n_reports == 0
 
 
-def test_points_that_are_none():
+def test_invalid_points_are_refused():
     device = Device(n_features=FEATURES, epsilon=2.0)
     for number in (math.nan, math.inf, 1e151):
         with pytest.raises(InvalidMessage, match="point must be finite"):
@@ -424,7 +424,7 @@ def report_of(x, y):
 
 
 @pytest.mark.parametrize("y", [*MISSING, *NO_NUMBERS, pytest.param("pandas", id="NA")], ids=lambda y: type(y).__name__)
-def test_a_label_that_is_none_does_not_show(y):
+def test_an_invalid_label_is_not_visible_in_the_answer(y):
     """An answer that is missing would tell of the label: it is the null row's."""
     if isinstance(y, str) and y == "pandas":
         y = pytest.importorskip("pandas").NA
@@ -433,7 +433,7 @@ def test_a_label_that_is_none_does_not_show(y):
 
 
 @pytest.mark.parametrize("cell", [*MISSING, *NO_NUMBERS, math.inf, 10**400, "1e999"], ids=lambda y: type(y).__name__)
-def test_a_cell_that_is_no_number_does_not_show(cell):
+def test_an_invalid_cell_is_not_visible_in_the_answer(cell):
     cells = [0.25] * FEATURES
     cells[2] = cell
     objects = np.empty(FEATURES, dtype=object)
@@ -450,7 +450,7 @@ def test_a_cell_that_is_no_number_does_not_show(cell):
      np.array(["0.5"] * (FEATURES - 1) + ["?"]), np.array([0.5] * (FEATURES - 1) + [None])],
     ids=lambda x: type(x).__name__,
 )  # fmt: skip
-def test_a_row_that_is_none_does_not_show(x):
+def test_an_invalid_row_is_not_visible_in_the_answer(x):
     assert report_of(x, 1.0) == report_of(np.full(FEATURES, math.nan), 1.0)
 
 
@@ -485,7 +485,7 @@ def test_devices_without_limits_and_others(words):
         Device(**{"n_features": FEATURES, **words})
 
 
-def test_devices_stay_where_they_are():
+def test_devices_cannot_be_copied_or_pickled():
     device = Device(n_features=FEATURES, epsilon=1.0)
     for take in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(StateError, match="a device cannot be"):
@@ -499,7 +499,7 @@ def test_devices_stay_where_they_are():
 @pytest.mark.parametrize("changes", [{"epsilon": 8.0}, {"adjacency": "zero_out"}, {"randomizer": "gaussian"},
                                      {"x_bound": 9.0, "gradient_bound": 9.0}, {"loss": "hinge"},
                                      {"fit_intercept": False}], ids=str)  # fmt: skip
-def test_what_is_set_after_a_run_began_changes_no_term_of_it(changes):
+def test_parameters_set_during_a_run_do_not_change_its_terms(changes):
     """The guarantee is about the run as it was begun: a device must be asked for that much noise, and no less."""
     words = {"epsilon": 0.5, "randomizer": "l2laplace", "horizon": 9, "random_state": 1}
     begun, plain = (LDPSGD(**words).declare_classes([0, 1]) for _ in range(2))
@@ -511,7 +511,7 @@ def test_what_is_set_after_a_run_began_changes_no_term_of_it(changes):
     assert begun.guarantee_.parameter == 0.5
 
 
-def test_a_collector_is_of_one_run():
+def test_a_collector_belongs_to_one_run():
     X, y = rows(40)
     learner, collector, device = pair()
     question = collector.ask()

@@ -12,7 +12,7 @@ from privol._files import write_atomically
 
 @pytest.mark.skipif(os.name != "posix", reason="folders are not synced elsewhere")
 @pytest.mark.parametrize("before", [None, b"old"], ids=["new", "replaced"])
-def test_a_file_is_synced_then_named_and_then_its_name_is(before, tmp_path, monkeypatch):
+def test_a_file_is_synced_before_and_its_folder_after_renaming(before, tmp_path, monkeypatch):
     path, seen = tmp_path / "kept", []
     if before is not None:
         path.write_bytes(before)

@@ -58,7 +58,7 @@ def test_windows_of_other_rows_are_not_shown(cut, stop):
 
 
 @pytest.mark.parametrize("other", [{"window_rows": 119}, {"loss_bound": 0.7}, {"delay": 20}], ids=str)
-def test_windows_are_computed_in_one_way(cut, other):
+def test_windows_are_recomputed_identically(cut, other):
     run, seen = cut
     settings, found = {"window_rows": 100, **other}, []
     delay = settings.pop("delay", 0)
@@ -79,7 +79,7 @@ def loss_of(weight):
     )
 
 
-def test_a_custom_loss_is_one_and_the_same(tmp_path):
+def test_a_resumed_run_needs_the_same_custom_loss(tmp_path):
     """Its name is all that is written of it: another body leads to another state, which is found."""
     run, found, private = tmp_path / "run", [], PrivateMetrics(mu=1.0, window_rows=100, loss_bound=2.0)
     with pytest.raises(OSError, match="gone"):
@@ -104,7 +104,7 @@ def dies_when_the_account_is_to_close(run, name, **words):
 
 
 @posix
-def test_a_sealed_model_that_was_not_paid_for_does_not_come_out(tmp_path):
+def test_a_sealed_model_that_was_not_paid_for_is_not_shown(tmp_path):
     dies_when_the_account_is_to_close(tmp_path / "ended", "PIGD last")
     State(tmp_path / "ended").end()
     assert not (tmp_path / "ended" / "model.json").exists()
@@ -156,7 +156,7 @@ def test_a_copy_of_an_account_is_not_the_account(tmp_path):
     State(run).learner().fit_stream(Stream(), checkpoint=State(run))
 
 
-def test_what_others_opened_is_not_given_back(tmp_path):
+def test_accounts_opened_by_others_are_not_refunded(tmp_path):
     """A run without checkpoints died with models released, in the journal of the directory."""
     run = tmp_path / "run"
     run.mkdir()
@@ -228,7 +228,7 @@ def test_a_closed_account_ends_the_learning():
 
 
 @posix
-def test_a_child_ends_nothing_of_its_parent(tmp_path):
+def test_a_forked_child_ends_nothing_of_its_parent(tmp_path):
     """Also where there is no noise source, whose own refusal of forks would stop it."""
     run = tmp_path / "run"
     status = []
@@ -252,7 +252,7 @@ def test_a_child_ends_nothing_of_its_parent(tmp_path):
     assert load_model(run).n_rows_ == N
 
 
-def test_what_cannot_be_written_is_refused_before_it_is_reserved(tmp_path):
+def test_unwritable_values_are_refused_before_reservation(tmp_path):
     ledger = Ledger(epsilon=4.0, delta=1e-6, journal=tmp_path / "all.jsonl")
     with pytest.raises(TypeError):
         make("PIGD", ledger=ledger).fit_stream(Stream(), checkpoint=State(tmp_path / "run", context={"a": object()}))

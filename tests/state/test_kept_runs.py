@@ -58,7 +58,7 @@ def test_an_interrupted_run_reaches_the_same_bits(name, tmp_path):
 
 
 @pytest.mark.parametrize("seconds", [10.0, math.inf])
-def test_slow_rows_are_kept_by_time(tmp_path, monkeypatch, seconds):
+def test_slow_rows_are_kept_after_a_time_limit(tmp_path, monkeypatch, seconds):
     """A block of ten rows every four seconds, the first after four: each third after it is kept."""
     now, blocks = [0.0], []
     monkeypatch.setattr("privol.state._together.time.monotonic", lambda: now[0])
@@ -89,7 +89,7 @@ def test_seconds_are_checked(tmp_path, seconds):
 
 
 @pytest.mark.parametrize("name", ["PIGD", "DPFTRL blt", "PQFTL"])
-def test_what_is_seen_is_on_the_disk(name, tmp_path, monkeypatch):
+def test_everything_visible_is_on_the_disk(name, tmp_path, monkeypatch):
     """At every call that hands something out, the disk has it: a copy of the directory goes on to the same end."""
     run, seen = tmp_path / "run", []
     whole = releases_of(make(name), Stream())
@@ -137,7 +137,7 @@ def test_rows_that_changed_are_refused(tmp_path):
         assert fingerprint(load_model(run)) == fingerprint(make("PIGD").fit_stream(Stream()))
 
 
-def test_rows_are_known_by_what_they_are(tmp_path):
+def test_rows_are_identified_by_their_values(tmp_path):
     """Dense or sparse, float32 or float64: another layout of the same numbers is not what was learnt."""
     layouts = [X.astype(np.float32), sparse.csr_matrix(X), X]
     for k, rows in enumerate(layouts):
@@ -150,7 +150,7 @@ def test_rows_are_known_by_what_they_are(tmp_path):
         assert fingerprint(load_model(run)) == fingerprint(make("DPFTRL tree").fit_stream(Stream(rows=rows)))
 
 
-def test_where_sparse_rows_end_is_known():
+def test_the_digest_knows_where_sparse_rows_end():
     """The same values at the same places, cut into rows otherwise."""
 
     def digest(*ends):
@@ -356,7 +356,7 @@ def test_killed_at_every_write(name, tmp_path):
         assert left_over == {".ledger.jsonl.lock", "ledger.jsonl", "model.json", "model.npz"}
 
 
-def test_a_full_disk_ends_the_call_and_the_run_goes_on(tmp_path, monkeypatch):
+def test_a_full_disk_ends_the_call_and_the_run_can_be_resumed(tmp_path, monkeypatch):
     run, calls, real = tmp_path / "run", [0], os.write
 
     def full(descriptor, content):
@@ -450,7 +450,7 @@ def struck_by(monkeypatch, owner, name, error):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left")], ids=["int", "full"])
 @pytest.mark.parametrize("what", ["seal", "close", "settled"])
-def test_an_end_that_is_struck_shows_one_model_only(what, error, tmp_path, monkeypatch):
+def test_an_interrupted_end_shows_only_one_model(what, error, tmp_path, monkeypatch):
     """The last release is made: either it is shown and nothing goes on, or it is not and other rows may come."""
     run, learner = tmp_path / "run", make("PIGD last")
     owner, name = {"seal": (State, "seal"), "close": (Journal, "append"), "settled": (State, "settled")}[what]
@@ -477,7 +477,7 @@ def test_an_end_that_is_struck_shows_one_model_only(what, error, tmp_path, monke
         assert fingerprint(learner) == fingerprint(make("PIGD last").fit_stream(Stream(rows=other)))
 
 
-def test_a_shared_ledger_goes_on_in_the_same_process(tmp_path):
+def test_a_shared_ledger_continues_in_the_same_process(tmp_path):
     ledger = Ledger(epsilon=2.5, delta=1e-6, journal=tmp_path / "budget.jsonl")
     learner = make("PIGD", ledger=ledger)
     for stop in (200, 400):
@@ -489,7 +489,7 @@ def test_a_shared_ledger_goes_on_in_the_same_process(tmp_path):
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_other_noise_or_another_version_does_not_go_on(name, tmp_path, monkeypatch):
+def test_other_noise_or_another_version_is_not_resumed(name, tmp_path, monkeypatch):
     run = tmp_path / "run"
     with pytest.raises(OSError, match="gone"):
         make(name).fit_stream(Stream(stop=400), checkpoint=State(run, every=50))
@@ -527,7 +527,7 @@ def test_other_noise_or_another_version_does_not_go_on(name, tmp_path, monkeypat
             learner.fit_stream(Stream(), checkpoint=State(run))
 
 
-def test_the_journal_tells_nothing_of_rows(tmp_path):
+def test_the_journal_reveals_nothing_about_rows(tmp_path):
     """It may be published with the model: its digests are keyed, and the key goes with the run."""
     for run in (tmp_path / "one", tmp_path / "other"):  # the same rows and states, another key
         with pytest.raises(OSError, match="gone"):
@@ -552,7 +552,7 @@ def test_the_journal_tells_nothing_of_rows(tmp_path):
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_run_that_is_ended_shows_what_was_seen_last(name, tmp_path):
+def test_an_ended_run_shows_its_last_visible_model(name, tmp_path):
     """Averages too, whose releases do not all count alike."""
     learner = make(name)
     with pytest.raises(OSError, match="gone"):

@@ -99,7 +99,7 @@ def test_the_same_bits_from_any_row_on(surplus, pipe, tmp_path):
     assert sorted(p.name for p in run.iterdir()) == [".ledger.jsonl.lock", "ledger.jsonl", "model.json", "model.npz"]
 
 
-def test_rows_before_are_not_read_again(tmp_path, monkeypatch):
+def test_earlier_rows_are_not_read_again(tmp_path, monkeypatch):
     """They are neither encoded nor hashed, and the table is what it was."""
     from privol._core import _seen
     from privol.encoding.encode import SchemaEncoder
@@ -122,7 +122,7 @@ def test_rows_before_are_not_read_again(tmp_path, monkeypatch):
     assert sum(encoded) == sum(hashed) == rest < 110
 
 
-def test_a_user_has_no_more_rows_for_coming_again(tmp_path):
+def test_resent_rows_do_not_give_a_user_more_rows(tmp_path):
     """A pipe that brings rows once more: users who have had their rows get null ones, at the same noise."""
     run = tmp_path / "run"
     begun(run, "null", 301)
@@ -135,7 +135,7 @@ def test_a_user_has_no_more_rows_for_coming_again(tmp_path):
     assert fingerprint(last) == fingerprint(one)
 
 
-def test_what_is_kept_names_nobody_and_is_for_the_owner(tmp_path):
+def test_kept_files_name_no_user_and_are_private_to_the_owner(tmp_path):
     run = tmp_path / "run"
     begun(run, "drop", 400)
     log = run / "secret" / "seen.log"
@@ -156,7 +156,7 @@ def test_what_is_kept_names_nobody_and_is_for_the_owner(tmp_path):
     assert set(facts["facts"]) == {"checkpoint", "state", "digest", "seen"}
 
 
-def test_what_does_not_go_on_so(tmp_path):
+def test_runs_that_cannot_resume_without_earlier_rows_are_refused(tmp_path):
     run = tmp_path / "run"
     begun(run, "drop", 400)
 
@@ -219,7 +219,7 @@ def test_rows_that_wait_for_their_label_are_read_again(tmp_path):
     assert learner("null").fit_stream(delayed(), checkpoint=State(run)).n_rows_ == 3
 
 
-def test_a_log_that_was_lost_begins_anew_where_all_rows_come(tmp_path):
+def test_a_lost_log_is_rebuilt_if_all_rows_come_again(tmp_path):
     run = tmp_path / "run"
     begun(run, "drop", 300)
     (run / "secret" / "seen.log").unlink()
@@ -320,7 +320,7 @@ def test_killed_with_the_table(tmp_path):
     assert json.loads((tmp_path / f"run{lines[0][0]}" / "model.json").read_text())["n_rows"] == made.n_rows_
 
 
-def test_behind_a_learnt_encoding_all_rows_come_again(tmp_path):
+def test_after_a_learnt_encoding_all_rows_are_read_again(tmp_path):
     """There the cap counts rows that teach too, and whose they were is not kept: a pipe of the rest would forget it."""
     run, n = tmp_path / "run", 3000
     rng = np.random.default_rng(1)
@@ -384,7 +384,7 @@ def test_other_users_are_refused(surplus, tmp_path):
     assert last.n_rows_ > 0
 
 
-def test_a_run_that_was_kept_without_users_goes_on(tmp_path, monkeypatch):
+def test_a_run_kept_without_users_resumes(tmp_path, monkeypatch):
     """As one of a release that noted none; from there on they are noted, all of them."""
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
@@ -398,7 +398,7 @@ def test_a_run_that_was_kept_without_users_goes_on(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("surplus", ["drop", "null"])
-def test_behind_a_learnt_encoding_other_users_are_refused(surplus, tmp_path):
+def test_after_a_learnt_encoding_other_users_are_refused(surplus, tmp_path):
     """Whose the rows were that taught, and of which users those are that are learnt."""
     n, most = 1500, 2
     rng = np.random.default_rng(1)
@@ -488,7 +488,7 @@ def learnt_by_a_rank(rows, run, stop=None, *, dealt=True, block=50):
 
 
 @pytest.mark.parametrize("dealt", [True, False])
-def test_ranks_compare_whose_their_rows_were(dealt, tmp_path):
+def test_ranks_compare_the_users_of_their_rows(dealt, tmp_path):
     run = tmp_path / "run"
     with pytest.raises(OSError, match="gone"):
         learnt_by_a_rank(TABLE, run, 8, dealt=dealt)

@@ -34,7 +34,7 @@ def campaign(*words):
 CLASSES = ("kill", "interrupt", "torn", "lost", "failing", "room", "damaged", "forked", "rivals")
 
 
-def test_nothing_is_violated():
+def test_the_kill_campaign_finds_no_violation():
     words = [word for name in CLASSES for word in ("--only", name)]
     found = campaign(*words, "--share", "0.02")["classes"]
     assert len(found) == len(CLASSES)
@@ -43,7 +43,7 @@ def test_nothing_is_violated():
         assert each["struck"] + each["refused"] > 0, each["name"]
 
 
-def test_what_is_broken_is_found():
+def test_the_campaign_detects_broken_code():
     """Without the sync of files, folders or the journal, and with a ledger that forgets."""
     mutants = ("files", "folders", "journal", "ledger")
     words = [word for name in mutants for word in ("--mutant", name)]

@@ -158,7 +158,7 @@ def test_the_search_finds_a_key(form):
     assert not secrets.found_in(form(other))
 
 
-def test_the_search_leaves_out_what_says_nothing():
+def test_the_search_ignores_uninformative_values():
     secrets = Secrets()
     secrets.numbers("x", [0.0, 0.5, 1000.0, CANARY], but=[[-CANARY]])
     assert len(secrets) == 0
@@ -270,7 +270,7 @@ def test_a_kept_run_shows_nothing(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", kept.LEARNERS)
-def test_what_is_handed_out_is_a_copy(name):
+def test_results_are_copies(name):
     """No array is a window into the memory of a run: writing into it changes nothing, and it does not change later."""
     learner, twin = kept.make(name), kept.make(name)
     labels = None if isinstance(learner, PQFTL) else [0, 1]
@@ -297,7 +297,7 @@ def test_what_is_handed_out_is_a_copy(name):
 
 
 @pytest.mark.parametrize("name", kept.LEARNERS)
-def test_nothing_is_left_after_the_end(name):
+def test_no_secret_remains_after_the_end(name):
     learner = kept.make(name)
     learner.fit_stream(kept.Stream(rows=X, targets=targets(learner)))
     state = learner._run.state
@@ -413,7 +413,7 @@ STRUCK = [
 
 
 @pytest.mark.parametrize(("name", "trouble"), STRUCK)
-def test_errors_tell_nothing(name, trouble, tmp_path, monkeypatch, caplog):
+def test_errors_reveal_nothing_about_other_rows(name, trouble, tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
     loss = (
         {"loss": failing_loss("mine") if trouble == "loss" else failing_loss("")} if trouble in ("loss", "nan") else {}
@@ -451,7 +451,7 @@ def test_errors_tell_nothing(name, trouble, tmp_path, monkeypatch, caplog):
     check(secrets, story_of)
 
 
-def test_an_error_that_tells_is_found(tmp_path):
+def test_a_revealing_error_is_detected(tmp_path):
     """The same test, of a loss that puts what it was given into its message: that is the caller's doing, and seen."""
     told = []
 

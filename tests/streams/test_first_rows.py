@@ -40,7 +40,7 @@ def test_rows_between(tmp_path, first, last, sparse):
     assert stream.count_rows() == len(found)
 
 
-def test_what_comes_later_is_not_looked_at(tmp_path):
+def test_later_rows_are_not_read(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,t\n" + "1,0\n" * 10 + "2,neither\n")
     assert len(rows_of(open_stream(path, schema=SCHEMA, last_row=10))[0]) == 10

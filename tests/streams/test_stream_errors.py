@@ -62,7 +62,7 @@ def test_wrong_kinds_of_files(tmp_path):
     assert together(open_stream(path))[1].tolist() == [2, 4]
 
 
-def test_format_is_seen_in_the_text(tmp_path):
+def test_the_format_is_recognised_from_the_text(tmp_path):
     for name, text, columns in (
         ("a.txt", "1 1:2 4:1\n-1 2:1\n", 4),
         ("b.txt", "1,2,3\n", 2),
@@ -206,7 +206,7 @@ def test_missing_pyarrow(tmp_path, monkeypatch):
     assert y.tolist() == [1, -1]
 
 
-def test_an_unclosed_quote_is_told_without_quoting_rows(tmp_path):
+def test_an_unclosed_quote_is_reported_without_quoting_rows(tmp_path):
     rows = [f"{i},0.5,1" for i in range(300)]
     rows[50] = '0,"open,1'
     path = write(tmp_path, "quote.csv", "a,b,t\n" + "\n".join(rows) + "\n")

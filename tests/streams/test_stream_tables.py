@@ -445,7 +445,7 @@ def test_plain_dicts_with_a_schema(tmp_path):
         fails(drain(iter([*rows, {**rows[0], **bad}]), schema=SCHEMA), "row 5", *words, row=5)
 
 
-def test_what_a_schema_excludes():
+def test_options_excluded_by_a_schema_are_refused():
     data = [{"t": "yes", "age": 50, "city": "Oslo"}]
     for name, value in (
         ("target", "t"),

@@ -141,7 +141,7 @@ def test_blocks_from_a_generator_and_from_a_list(table):
     assert listed.fraction_read == 1.0
 
 
-def test_a_generator_is_read_one_block_ahead_of_nothing(table):
+def test_a_generator_is_not_read_ahead(table):
     taken = []
 
     def blocks():
@@ -236,7 +236,7 @@ def test_header(tmp_path, text, options, names, rows):
     assert stream.count_rows() == rows
 
 
-def test_header_that_is_forced_off_is_a_bad_row(tmp_path):
+def test_a_header_read_as_data_is_a_bad_row(tmp_path):
     path = write(tmp_path, "d.csv", "a,b\n1,2\n")
     fails(drain(path, header=False), "row 1", "column 0", "'a'", "number", row=1)
 

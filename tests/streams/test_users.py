@@ -69,7 +69,7 @@ def test_sparse_rows_are_capped():
     assert whole(source)[0][:, 0].tolist() == [0, 1, 3]
 
 
-def test_what_a_capped_source_says():
+def test_a_capped_source_states_its_facts():
     _, source = capped(list("aab"), 2)
     assert (source.facts.rows_per_user, source.facts.user) == (2, "who")
     assert source.facts.n_rows is None
@@ -78,7 +78,7 @@ def test_what_a_capped_source_says():
     assert "not hidden" in condition
 
 
-def test_counting_reads_the_users_alone():
+def test_counting_reads_only_the_user_column():
     columns, source = capped(list("aab"), 1)
     assert source.count() == 2
     assert columns.asked == [("who",)]
@@ -129,7 +129,7 @@ def test_users_of_every_reader(tmp_path):
         assert stream.count_rows() == sum(block.X.shape[0] for block in stream) == 2
 
 
-def test_a_key_in_another_spelling_finds_its_row():
+def test_a_key_in_another_spelling_is_matched():
     source = delayed([("7", 1, None), ("7.0", None, 0.5)], 2)
     assert [part.tolist() for part in whole(source)] == [[[1]], [0.5]]
 
@@ -190,7 +190,7 @@ def test_changing_one_user_changes_at_most_k_rows():
         assert int((kept[0] != kept[1]).sum()) == k
 
 
-def test_changing_whose_row_it_is_shifts_the_rows():
+def test_changing_the_user_of_a_row_shifts_the_rows():
     """Why users are held fixed: one changed user moves all rows after it."""
     users = list("abababab") + list("cdefgh")
     _, source = capped(users, 1)
@@ -374,7 +374,7 @@ def test_a_missing_key_is_refused(event):
         whole(delayed([("a", 1, None), event], 5))
 
 
-def test_missing_features_are_refused_but_in_rows_that_only_bring_a_label():
+def test_missing_features_are_refused_except_in_rows_that_only_bring_a_label():
     table = {"k": ["a", "a"], "f": [1, None], "g": [2, None], "y": [None, 1]}
     parts = {"columns": {"f": {}, "g": {}}, "target": {"column": "y"}, "delay": {"key": "k", "window": 2}}
 
@@ -447,7 +447,7 @@ def test_memory_is_bounded_by_the_window():
         assert all(part.base is None for row in waiting._csr if row is not None for part in row)
 
 
-def test_what_a_delayed_source_says():
+def test_a_delayed_source_states_its_facts():
     source = delayed([("a", 1, 2)], 3)
     assert source.facts.rows_per_user is None
     (condition,) = source.facts.conditions

@@ -177,7 +177,7 @@ def test_masked_arrays_in_streams(folder):
     assert math.isnan(encoded(open_stream(table))[1][4])
 
 
-def test_an_integer_beyond_all_doubles_is_its_rows_error():
+def test_an_integer_too_large_for_a_double_affects_only_its_row():
     huge = np.array([1, 10**400, 3], dtype=object)
     with pytest.raises(StreamError, match="row 2, column 'a': found 11805") as caught:
         encoded(open_stream(pandas.DataFrame({"a": np.array([1, 2**70, 3], dtype=object), "t": [0.0, 1.0, 2.0]})))

@@ -169,7 +169,7 @@ def statistic(schedule: tp.MixingSchedule, law: dict[tuple[int, ...], float], ro
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_links_have_their_law(name: str) -> None:
+def test_links_have_their_probabilities(name: str) -> None:
     """Chi-squared over all sets of links; the smallest expected count is 19."""
     make, law = LAWS[name]
     assert sum(law.values()) == pytest.approx(1.0)
@@ -177,7 +177,7 @@ def test_links_have_their_law(name: str) -> None:
     assert statistic(make(TRIANGLE_AND_TAIL), law, 2400) < critical
 
 
-def test_the_law_is_seen() -> None:
+def test_the_test_of_link_probabilities_detects_errors() -> None:
     critical = chi2.isf(rate("mixing.laws", len(LAWS)), 15)
     assert statistic(tp.RandomSubgraph(TRIANGLE_AND_TAIL, 0.5, seed=0), law_of_subgraph(0.4), 2400) > critical
 
@@ -244,7 +244,7 @@ def test_the_window_is_the_smallest(name: str) -> None:
         assert found <= schedule.window
 
 
-def test_long_windows_that_fail() -> None:
+def test_long_windows_without_connection_are_refused() -> None:
     """Hundreds of rounds with the same link: they are one link, however often it is counted."""
     pair = tp.metropolis_weights(tp.from_edges(3, [(0, 1)]))
     schedule = tp.CustomMixing(lambda t: pair, topology=tp.grid(1, 3), min_weight=0.5)
@@ -344,7 +344,7 @@ def test_refused(make, message: str) -> None:
         make()
 
 
-def test_rounds_of_ones_own_are_checked_when_asked_for() -> None:
+def test_custom_rounds_are_checked_on_request() -> None:
     def alternate(t: int) -> object:
         if t == 4:
             return [[0.5, 0.5, 0], [0.5, 0.5 + 1e-9, 0], [0, 0, 1]]
@@ -394,7 +394,7 @@ def test_rings_have_a_closed_form() -> None:
     assert rho(tp.ring(1)) == 0.0
 
 
-def test_the_second_singular_value_of_lopsided_matrices() -> None:
+def test_the_second_singular_value_of_asymmetric_matrices() -> None:
     values = [[0.5, 0.25, 0.25], [0.125, 0.5, 0.375], [0.375, 0.25, 0.375]]
     expected = np.linalg.svd(np.array(values))[1][1]
     assert tp.second_singular_value(tp.mixing_matrix(values)) == pytest.approx(expected, abs=1e-14)

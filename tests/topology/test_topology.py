@@ -162,7 +162,7 @@ def test_the_densities_are_in_order() -> None:
     assert tp.preset("dense", 1).n_edges == 0
 
 
-def test_geometric_graphs_link_what_is_near() -> None:
+def test_geometric_graphs_link_near_nodes() -> None:
     n, radius = 40, 0.3
     graph = tp.random_geometric(n, radius, seed=4)
     for attempt in itertools.count():
@@ -357,7 +357,7 @@ def test_matrices_that_are_refused(values, options, message: str) -> None:
         tp.mixing_matrix(values, **options)
 
 
-def test_matrices_of_ones_own() -> None:
+def test_custom_matrices_are_checked() -> None:
     matrix = tp.mixing_matrix(GOOD, topology=tp.complete(3), min_weight=0.25)
     assert matrix.to_dense().tolist() == GOOD
     assert matrix.edges.tolist() == [[0, 1], [0, 2]]

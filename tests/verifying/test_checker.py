@@ -112,7 +112,7 @@ def test_real_runs_hold(folder, name):
 @pytest.mark.parametrize(
     "name", ["default", "dpftrl, sqrt", "dpftrl, banded", "dpftrl, smooth", "nogd", "dpftrl, small ball"]
 )
-def test_the_noise_is_hardly_more_than_is_needed(folder, name):
+def test_the_noise_is_hardly_more_than_needed(folder, name):
     """So the check has no slack that an error could hide in: a part in 10^6 less noise is caught."""
     with planted(made(folder, *RUNS[name]), folder) as run:
         change_run(
@@ -232,7 +232,7 @@ def test_planted_errors_of_a_ledger_are_caught(folder):
         assert "PrivateEncoder" in caught(run)
 
 
-def test_what_has_no_proof_here_does_not_pass(folder):
+def test_mechanisms_without_a_proof_here_do_not_pass(folder):
     run = made(folder, "--learner", "pigd", "--domain", "l1:2", "--release", "last")
     findings = verify(run)
     assert verdict(findings) == "not checked"

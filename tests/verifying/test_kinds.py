@@ -427,7 +427,7 @@ def test_a_run_that_ended_early_is_charged_for_each_of_its_models(folder, name, 
         ("users pigd", "PIGD: noise"),
     ],
 )
-def test_noise_for_fewer_rows_of_a_user_is_caught(folder, name, where):
+def test_noise_for_too_few_rows_of_a_user_is_caught(folder, name, where):
     """Everywhere 4 rows are stated, and the noise is for 3."""
 
     def more(record):
@@ -453,7 +453,7 @@ def test_rows_of_users_in_trees_are_not_checked(folder):
     assert all("several rows of a user in tree sums" in each.detail for each in findings if each.what in unknown[::2])
 
 
-def test_what_an_encoding_costs_is_in_the_printed_figure(folder):
+def test_the_printed_figure_includes_the_encoding(folder):
     """Of noise that is stated the encoding may cost more than the reports: its rows are in the figure, too."""
     record = json.loads((made(folder, "miogd sigma") / "run.json").read_text())
     assert record["budget"]["shares"]["PrivateEncoder"]["mu"] > record["budget"]["shares"]["MIOGD"]["mu"]

@@ -53,7 +53,7 @@ def design(name, steps):
 
 
 @pytest.mark.parametrize("name", ["blt", "forgetful", "sqrt", "independent"])
-def test_no_places_are_worse(name):
+def test_no_pattern_is_worse(name):
     rng = random.Random(5)
     exact = 0
     cases = [(rng.randint(1, 5), rng.randint(1, 7), rng.randint(1, 4), rng.random()) for _ in range(40)]
@@ -73,7 +73,7 @@ def test_no_places_are_worse(name):
 @pytest.mark.parametrize(
     ("name", "leaf", "apart"), [("blt", 7, 60), ("sqrt", 12, 100), ("blt", 5, 3), ("sqrt", 64, 20), ("blt", 1, 250)]
 )
-def test_they_cost_no_more_than_the_noise_is_made_for(name, leaf, apart):
+def test_patterns_cost_no_more_than_the_noise_covers(name, leaf, apart):
     """The calibration's own bound, by other code: where this is above it, sound runs would not pass."""
     steps, rows = 600, 12
     record, _ = design(name, steps)
@@ -99,7 +99,7 @@ def test_parts_of_a_stream_against_all_places():
         assert worst_places(parts, rows, apart) == true, (lengths, rows, apart)
 
 
-def test_what_it_does_not_look_at():
+def test_unchecked_patterns_are_reported():
     with pytest.raises(NotChecked, match="65 rows of a user"):
         worst_places([(100, 1, lambda m: m)], 65, 1)
     with pytest.raises(NotChecked, match="tree sums"):

@@ -86,7 +86,7 @@ def test_one_row_moves_all_releases_together_by_mu_at_most():
     assert one.guarantee_.kind == "none"
 
 
-def test_a_sensitivity_beyond_the_ball_costs_what_the_ball_does():
+def test_a_sensitivity_beyond_the_ball_costs_the_diameter_of_the_ball():
     assert wrapped(sensitivity=lambda t: 1e6, radius=0.5, release="last").plan_.sensitivities[0] == pytest.approx(1.0)
     run = POCP(lambda state, row: state + row, np.zeros(1), sensitivity=1.0, horizon=2, epsilon=math.inf)
     assert run.learn(np.array([5.0])) == pytest.approx(1.0)
@@ -115,7 +115,7 @@ def test_iterates_that_are_not_released_cost_nothing_and_a_ledger_pays_for_the_o
         run.learn(ROWS[0])
 
 
-def test_a_row_more_is_refused_before_it_is_learnt():
+def test_a_row_beyond_the_horizon_is_refused_before_it_is_learnt():
     calls = []
 
     def update(state, row):
