@@ -442,12 +442,17 @@ def test_serve_is_refused_for_the_curator():
 @pytest.fixture(scope="module")
 def cluster():
     distributed = pytest.importorskip("distributed")
+    before = dict(
+        os.environ
+    )  # Dask leaves there what its workers are told: no process forks from a warm one after that
     cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None)
     client = distributed.Client(cluster)
     yield cluster, client
     client.close()
     with contextlib.suppress(KeyError):  # Dask's own: a killed worker may be forgotten before it is reported as gone
         cluster.close()
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.mark.process

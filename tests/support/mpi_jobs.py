@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
+from rank_doors import Doors
 
 import privol
 
@@ -20,8 +22,8 @@ MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable)
 LOCAL = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,sm"}
 
 
-def mpi(ranks, *program, folder=None, check=True):
-    """Run a Python program on so many ranks."""
+def mpi(ranks, *program, folder=None, check=True, warm=False):
+    """Run a Python program on so many ranks; ``warm``: which are forked from a process that has made the imports."""
     pytest.importorskip("mpi4py", exc_type=ImportError)
     if MPIEXEC is None:
         if os.environ.get("CI"):
@@ -31,8 +33,10 @@ def mpi(ranks, *program, folder=None, check=True):
     # the privol of this process, wherever it is from
     paths = [str(Path(privol.__file__).parents[1]), str(HERE)]
     env = {**LOCAL, **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [MPIEXEC, *options, "-n", str(ranks), sys.executable, *map(str, program)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, timeout=120)
+    command = [MPIEXEC, *options, "-n", str(ranks)]
+    with Doors() if warm else contextlib.nullcontext() as doors:
+        words = [*(doors.command if doors else [sys.executable]), *map(str, program)]
+        done = subprocess.run([*command, *words], capture_output=True, text=True, cwd=folder, env=env, timeout=120)
     assert not check or done.returncode == 0, done.stderr
     return done
 
@@ -42,7 +46,8 @@ def tasks(*todo, check=True):
     for _, folder, *_ in todo:
         folder.mkdir(exist_ok=True)
     words = [[ranks, str(folder), *map(str, rest)] for ranks, folder, *rest in todo]
-    return mpi(max(ranks for ranks, *_ in todo), HERE / "mpi_programs.py", json.dumps(words), check=check)
+    program = HERE / "mpi_programs.py", json.dumps(words)
+    return mpi(max(ranks for ranks, *_ in todo), *program, check=check, warm=sys.platform.startswith("linux"))
 
 
 def codes(folder):

@@ -27,10 +27,12 @@ ZYGOTE = Path(__file__).with_name("zygote.py")
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h: who takes over the children of children that end
 #: What no import reads, or what the zygote gives its children.
 ANY = {"COLUMNS", "PWD", "OLDPWD", "PYTEST_CURRENT_TEST", "PYTHONPATH", "PYTHONUNBUFFERED"}
+#: How names begin that a launcher of MPI sets and MPI alone reads, when it begins: no import under test does that.
+OF_MPI = ("OMPI_", "OPAL_", "ORTE_", "PMIX_", "PRTE_", "HWLOC_")
 
 
 def _fixed(environment: Any) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name not in ANY}
+    return {name: value for name, value in environment.items() if name not in ANY and not name.startswith(OF_MPI)}
 
 
 class _Zygote:
