@@ -1,4 +1,4 @@
-"""A run beside the same learner without noise and beside the best fixed model. Not private."""
+"""A run compared with the same learner without noise and with the best fixed model. Not private."""
 
 from __future__ import annotations
 
@@ -132,9 +132,9 @@ class Comparison:
         }
 
 
-#: Norm of the fixed models that a learner without a feasible set is compared with, at most.
+#: The largest norm of the fixed models that a learner without a feasible set is compared with.
 FARTHEST = 100.0
-#: How far the best fixed model's mean loss may be from the least one: it says itself how far it is at most.
+#: How far the mean loss of the best fixed model may be from the optimum; the model states its own bound.
 _TOLERANCE = 1e-4
 
 
@@ -208,7 +208,7 @@ def compare(
 
         def without_noise(release: Any) -> tuple[Any, Progressive]:
             words = {"ledger": None, "random_state": None, "release": release, "horizon": plan.problem.horizon}
-            for name in {"leakage", "sigma", "mu"} & learner.get_params(deep=False).keys():  # in the place of epsilon
+            for name in {"leakage", "sigma", "mu"} & learner.get_params(deep=False).keys():  # in place of epsilon
                 words[name] = None
             free = fresh_copy(learner).set_params(epsilon=math.inf, **words)
             return free, progressive(free, tape, delay=delay, points=points)
@@ -247,7 +247,7 @@ def compare(
 
 
 def range_of_targets(stream: Any) -> tuple[float, float] | None:
-    """What the targets of a stream were mapped to -1 ... 1 from; None where they are as they were read."""
+    """The range that a stream's targets were mapped to [-1, 1] from; None if they are as read."""
     target = getattr(getattr(stream, "schema", None), "target", None)
     return None if target is None else target.range
 
@@ -281,11 +281,11 @@ class TargetSums:
         self._rows, self._mean, self._squares = 0, 0.0, 0.0
 
     def add(self, y: NDArray[np.float64]) -> None:
-        """Take in targets as an :class:`Objective` has them."""
+        """Add targets in the form that an :class:`Objective` has."""
         if self._task.classification:
             classes = (y if self._task.outputs > 1 else y > 0).astype(np.int64)
             self._counts += np.bincount(classes, minlength=len(self._counts))
-        elif len(y):  # by means of blocks, which cancel nothing
+        elif len(y):  # from means of blocks, without cancellation
             n, own, more = self._rows, float(np.mean(y)), len(y)
             apart = own - self._mean
             self._squares += float(np.sum((y - own) ** 2)) + apart**2 * n * more / (n + more)

@@ -1,4 +1,4 @@
-"""An offline model on the rows that it was learnt from, beside a constant. Not private."""
+"""An offline model on the rows that it was learnt from, compared with a constant. Not private."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ __all__ = ["BestFixed", "Objective", "best_in_hindsight"]
 FloatArray = NDArray[np.float64]
 
 _PROGRESS = 1e-15  # of a mean loss: less is rounding
-_NEWTON_DIM = 512  # beyond it a Hessian costs more than many gradients
-# One in so many pieces of so many rows takes Newton near the optimum: what is left is a few steps over all rows.
+_NEWTON_DIM = 512  # above it a Hessian costs more than many gradients
+# Newton's method first gets near the optimum on one in this many pieces of rows; then a few steps over all rows remain.
 _PART, _PART_ROWS, _NEAR = 8, 1024, 0.05
 _THIRD = 3
-_CACHED_ROWS = 4096  # of a pass: what is made of them stays in the cache
+_CACHED_ROWS = 4096  # rows in a pass: what is computed from them stays in the cache
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class _Surrogate:
 class Objective:
     """Mean loss over the rows of a tape; keeps the best model seen and the best lower bound of the optimum."""
 
-    every = 1  # pieces of rows of which one is looked at
-    curvature_every = 1  # pieces looked at of which one is asked for its curvature, which is most of the work
+    every = 1  # one in this many pieces of rows is used
+    curvature_every = 1  # one in this many used pieces gives its curvature, which is most of the work
 
     def __init__(self, tape: Tape, task: Task, domain: ConvexSet, x_bound: float, y_bound: float, intercept: bool):
         self.tape, self.task, self.loss, self.domain = tape, task, task.loss, domain
@@ -101,7 +101,7 @@ class Objective:
         return max(0.0, self.best - self.lower)
 
     def rows(self) -> Iterator[tuple[Any, FloatArray, FloatArray]]:
-        """Rows, the factors that scale them to the bound, and targets (-1/+1, indices, or clipped); no null rows."""
+        """Rows without null rows, factors that scale them to the bound, and targets (-1/+1, indices, or clipped)."""
         self.passes += 1
         for block in self.tape.replay(_CACHED_ROWS if self.every == 1 else _PART_ROWS, self.every):
             if block.y is None:
@@ -236,7 +236,7 @@ def _newton(
         before, moved = f.gap, False
         step = _ball_step(H, g - H @ w, radius) - w
         slope, t = float(g @ step), 1.0
-        while not moved and f.passes < most and slope <= -_PROGRESS * abs(value):  # else nothing is left to gain
+        while not moved and f.passes < most and slope <= -_PROGRESS * abs(value):  # otherwise nothing is left to gain
             new, g_new, H_new = f.look(w + t * step, surrogate, True)
             if new <= value + 1e-4 * t * slope + _PROGRESS * abs(value):
                 w, value, g, H, moved = w + t * step, new, g_new, H_new, True
@@ -328,9 +328,10 @@ def best_in_hindsight(
         f = Objective(tape, task, feasible, x_bound, y_bound, bool(fit_intercept))
         dim = task.outputs * (tape._n_features + bool(fit_intercept))
         w = feasible.start(dim)
-        single = task.outputs == 1 and loss.vouched is None  # of a user's loss no second derivative is known
+        single = task.outputs == 1 and loss.vouched is None  # no second derivative of a user's loss is known
         dense_ball = isinstance(feasible, L2Ball) and dim <= _NEWTON_DIM and not tape._sparse and single
-        # One thread: on blocks that fit the cache more gain little, and on a busy machine their waiting costs much.
+        # One thread: on blocks that fit into the cache more threads gain little, and waiting for them on a busy machine
+        # costs much.
         with threadpool_limits(limits=1, user_api="blas"):
             for surrogate in (_Surrogate(stand_in, scale) for stand_in, scale in loss.stand_ins()):
                 if dense_ball and isinstance(feasible, L2Ball):

@@ -1,8 +1,9 @@
 """Progressive performance released under a guarantee of its own: noisy totals of windows of rows.
 
-Each row enters exactly one window, by two numbers between 0 and 1: whether it was predicted right (for regression its
-absolute error) and its loss, both as shares of public bounds and floored to a grid of 2^-20, so that totals are exact.
-At the end of a window its two totals are released with Gaussian noise. The proof is in ``docs/proofs/metrics.md``.
+Each row enters exactly one window, with two numbers between 0 and 1: whether its prediction was right (for regression
+its absolute error), and its loss, both as shares of public bounds and floored to a grid of 2^-20, so that totals are
+exact. At the end of a window its two totals are released with Gaussian noise. The proof is in
+``docs/proofs/metrics.md``.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class PrivateMetrics:
         return -(-horizon // self.windows) if self.window_rows is None else self.window_rows
 
     def bounds(self, task: Task, y_bound: float) -> tuple[float, float]:
-        """Return what shares of 1 stand for: of the accuracy or absolute error, and of the loss."""
+        """Return the values that a share of 1 stands for: for the accuracy or absolute error, and for the loss."""
         loss_bound = _loss_bound(task, y_bound) if self.loss_bound is None else float(self.loss_bound)
         if task.classification:
             if self.error_bound is not None:
@@ -311,7 +312,7 @@ class Windows(Unshared):
         self._account.attach(self._counters)
 
     def _counters(self) -> tuple[int, int, float]:
-        # every row is in one window, so the first release spends it all, and the others nothing more
+        # every row is in one window, so the first release spends everything, and later ones nothing more
         return self._rows, self._released, self._account.reserved_mu_squared if self._released else 0.0
 
     def take(self, scores: FloatArray, losses: FloatArray, targets: FloatArray) -> None:
@@ -335,7 +336,7 @@ class Windows(Unshared):
         first_row = self._released * self._length + 1
         totals = np.array(self._totals, dtype=np.float64) / _UNITS
         self._totals = [0, 0]
-        self._released += 1  # spent before the noise is drawn: whatever happens next, nothing is released for free
+        self._released += 1  # spent before the noise is drawn: whatever happens next, no release is free
         if self._left or (self._std > 0.0 and self._source is None):
             raise StateError("the private metrics are closed")
         self._account.ask()
@@ -349,7 +350,7 @@ class Windows(Unshared):
             self._hand_out(self._rows)
 
     def _commit(self, rows: int) -> None:
-        """Let the journal have the windows up to that row, before anybody has: the same as those that were seen."""
+        """Record the windows up to that row in the journal before anybody sees them; seen ones must not change."""
         shown = [[w.first_row, w.last_row, w.first, w.loss] for w in self._windows if w.last_row <= rows]
         before = self._seen()
         if before[: len(shown)] != shown[: len(before)]:
@@ -404,7 +405,7 @@ class Windows(Unshared):
 
 
 def with_models(metrics: Guarantee, models: Guarantee) -> Guarantee:
-    """Return the guarantee of the windows alone: the composition with the models through which rows move them."""
+    """Return the guarantee of the windows alone: composed with the models through which rows affect them."""
     mu = compose_gdp([metrics.mu, models.mu])
     none, factor = math.isinf(mu), None
     if metrics.user_mu is not None and models.user_mu is not None and not none and mu > 0.0:
@@ -470,7 +471,7 @@ def noise_std(mu: float, adjacency: str) -> float:
 
 
 def _loss_bound(task: Task, y_bound: float) -> float:
-    """Four times the loss of knowing nothing for labels, once for real targets: public, and seldom exceeded by much."""
+    """Four times the loss of a zero model for labels, once for real targets: public, and seldom exceeded by much."""
     worst = task.worst_at_zero if task.classification else loss_at_zero(task.loss, y_bound=y_bound)
     if not 0.0 < worst < math.inf:
         raise InvalidParameter(
@@ -481,7 +482,7 @@ def _loss_bound(task: Task, y_bound: float) -> float:
 
 @dataclass(frozen=True)
 class _WindowsOf:
-    """Windows of so many rows, each with noise of its own."""
+    """Windows of a number of rows, each with its own noise."""
 
     length: int
     number: int
@@ -497,7 +498,7 @@ class _WindowsOf:
 
 
 def _noise_of(mu: float, promise: Guarantee) -> float:
-    """Standard deviation of a window's totals with that guarantee, whose ``mu`` was asked for."""
+    """Standard deviation of the totals of a window with that guarantee, for which ``mu`` was requested."""
     std = noise_std(mu, promise.adjacency)
     if promise.unit == "row" or promise.rows_per_user == 1:
         return std
@@ -514,7 +515,7 @@ def _guarantee(
     rows_per_user: int | None,
     user_separation: int,
 ) -> Guarantee:
-    """The guarantee of windows of so many rows, without what is said of bits and by the stream."""
+    """The guarantee of the windows, without the statements about bits and by the stream."""
     none = math.isinf(mu)
     users: dict[str, Any] = dict(users_of(rows_per_user, user_separation))
     windows = -(-horizon // length)

@@ -1,4 +1,4 @@
-"""Predict, then learn: a run evaluated by the models it releases while it learns."""
+"""Predict, then learn: evaluates a run with the models that it releases while it learns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Area under the ROC curve in flat memory: scores counted by class in fine bins. Not private."""
+"""Area under the ROC curve in flat memory: scores are counted by class in fine bins. Not private."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["RecentScores", "ScoreHistogram"]
 FloatArray = NDArray[np.float64]
 
 # A bin is a sign and the leading bits of a magnitude: its exponent, from 2^-20 to 2^11, and 10 bits of its mantissa. So
-# a bin is at most a thousandth of its scores wide, wherever they lie, and the map is monotone. Smaller magnitudes share
-# the first bin of their sign, larger ones the last.
+# a bin's width is at most a thousandth of its scores, wherever they lie, and the map is monotone. Smaller magnitudes
+# share the first bin of their sign, larger ones the last.
 _MANTISSA_BITS = 10
 _OCTAVES = 32
 _HALF = _OCTAVES << _MANTISSA_BITS
@@ -37,7 +37,7 @@ class ScoreHistogram:
         self.count(_bins_of(scores) + positive * _BINS)
 
     def count(self, places: NDArray[np.int64]) -> None:
-        """Count rows by the places in :attr:`counts` of their classes and bins."""
+        """Count rows, given their places in :attr:`counts` by class and bin."""
         np.add.at(self.counts.reshape(-1), places, 1)
 
     def area(self) -> tuple[float, float] | None:
@@ -47,7 +47,7 @@ class ScoreHistogram:
 
 
 class RecentScores:
-    """Scores since the last point of a curve: few, and so kept by their places in a histogram."""
+    """Scores since the last point of a curve: they are few, so their places in a histogram are stored."""
 
     def __init__(self) -> None:
         self._places: list[NDArray[np.int64]] = []
@@ -57,7 +57,7 @@ class RecentScores:
         self._places.append(_bins_of(scores) + positive * _BINS)
 
     def hand_to(self, histogram: ScoreHistogram) -> tuple[float, float] | None:
-        """Count all in a histogram, forget them, and return what :meth:`ScoreHistogram.area` says of them alone."""
+        """Count all of them in a histogram, forget them, and return :meth:`ScoreHistogram.area` for them alone."""
         places = np.concatenate([np.empty(0, dtype=np.int64), *self._places])
         self._places = []
         histogram.count(places)
@@ -74,7 +74,7 @@ def _bins_of(scores: FloatArray) -> NDArray[np.int64]:
 
 
 def _area(counts: NDArray[np.int64], bins: NDArray[np.int64]) -> tuple[float, float] | None:
-    """Area and bound from the counts of both classes in the bins that are not empty, in their order."""
+    """Area and bound from the counts of both classes in the bins that are not empty, in order."""
     negative, positive = counts.astype(np.float64)
     pairs = float(negative.sum()) * float(positive.sum())
     if pairs == 0.0:

@@ -84,7 +84,7 @@ class Task:
         return tuple(name for name in names if name in chosen)
 
     def weight(self, targets: FloatArray) -> FloatArray | float:
-        """What each row's loss is multiplied with."""
+        """The factor of each row's loss."""
         if self.weights is None:
             return 1.0
         by_row: FloatArray = self.weights[(targets if self.outputs > 1 else targets > 0.0).astype(np.int64)]
@@ -119,7 +119,7 @@ class Task:
 
 @dataclass
 class Sums:
-    """Sums over evaluated rows; added up in the order of the rows, so that no cut of them changes a bit."""
+    """Sums over evaluated rows, added in the order of the rows, so that no division into blocks changes a bit."""
 
     rows: int = 0
     loss: float = 0.0
@@ -183,7 +183,7 @@ class Score:
 
     @classmethod
     def of(cls, sums: Sums, area: tuple[float, float] | None, metrics: tuple[str, ...]) -> Score:
-        """From sums and an area under the curve with its error: the figures that ``metrics`` names."""
+        """Make a score of sums and an area under the curve with its error: the figures that ``metrics`` names."""
         n = max(sums.rows, 1)
         figures = {
             "accuracy": sums.correct / n,
@@ -196,7 +196,7 @@ class Score:
         return cls(sums.rows, sums.loss / n, auc_error=error, **{name: figures[name] for name in metrics})
 
     def to_record(self) -> dict[str, Any]:
-        """Return the figures that there are as JSON values."""
+        """Return the figures that exist as JSON values."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
@@ -227,7 +227,7 @@ class Curve:
     metrics: tuple[str, ...]
 
     def to_record(self) -> dict[str, list[float | None]]:
-        """Return the means of all rows so far and of those since the point before (``recent_...``); None: undefined."""
+        """Return means over all rows so far, and over those since the last point (``recent_...``); None: undefined."""
         width = np.diff(self.rows, prepend=0)
         record: dict[str, list[float | None]] = {"row": self.rows.tolist()}
         sums = {
@@ -241,7 +241,7 @@ class Curve:
             if name == "auc":
                 both = (self.auc, self.recent_auc)
             else:
-                # a sum of squares that is added up in order never falls
+                # a sum of squares that is added in order never decreases
                 both = (sums[name] / self.rows, np.diff(sums[name], prepend=0.0) / width)
                 if name == "root_mean_squared_error":
                     both = (np.sqrt(both[0]), np.sqrt(both[1]))

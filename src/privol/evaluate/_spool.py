@@ -1,4 +1,4 @@
-"""Arrays of unknown length, in memory while they are short, and in an unnamed file from there on."""
+"""Arrays of unknown length: in memory while they are short, then in an unnamed file."""
 
 from __future__ import annotations
 

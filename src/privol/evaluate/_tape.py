@@ -18,7 +18,7 @@ from ._spool import Room, Spool
 
 __all__ = ["PASS_ROWS", "Tape"]
 
-#: Rows of a block where nobody asks for fewer.
+#: Default rows of a block.
 PASS_ROWS = 16384
 _MEMORY = 128 << 20  # bytes of rows that need no file
 
@@ -124,7 +124,7 @@ class Tape:
         spool.append(values)
 
     def replay(self, cut: int, every: int = 1) -> Iterator[Block]:
-        """Yield the recorded rows in blocks of at most ``cut`` rows; of dense rows only every so manyth block."""
+        """Yield the recorded rows in blocks of at most ``cut`` rows; for dense rows only one block in ``every``."""
         if not self._complete:
             raise StateError("the tape is not complete: read the stream to its end first")
         width, begin = self._n_features, 0

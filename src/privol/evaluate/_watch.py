@@ -1,7 +1,7 @@
-"""Between a learner and its secret state: a row is evaluated when its features arrive, and learnt when its label does.
+"""Between a learner and its secret state: a row is evaluated when it arrives, and learnt when its label does.
 
-Row t is predicted when it arrives. With a delay of d rows its label arrives when row t + d does, just before that one
-is predicted. So the rows learnt before row t is predicted are those up to t - d; delays of 0 and 1 are the same.
+Row t is predicted when it arrives. With a delay of d rows its label arrives with row t + d, just before that row is
+predicted. So the rows learnt before row t is predicted are those up to t - d; delays of 0 and 1 are the same.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Watch:
         self._progress = Progress(0)
 
     def learn(self, run: Run, X: Any, targets: FloatArray) -> None:
-        """Learn the rows and evaluate them, or as many rows that have arrived since."""
+        """Learn the rows and evaluate them, or the same number of rows that have arrived since."""
         n, before = X.shape[0], run.state.n_rows
         self._make_room(run, n)
         if self._ahead is None:
@@ -116,7 +116,7 @@ class Watch:
         most = run.guarantee.horizon - max(self._ahead._lag + before, 0)  # no row beyond the horizon is evaluated
         parts = [(part, _encode(run, y)) for part, y in self._ahead.take(max(0, min(n, most)))]
         real = sum(part.shape[0] for part, _ in parts)
-        if real < n:  # the stream is at its end: null rows, of which only the number counts
+        if real < n:  # the stream has ended: null rows, of which only the number matters
             parts.append((X[real:], np.full(n - real, np.nan)))
         rows, y = _joined([part for part, _ in parts]), np.concatenate([y for _, y in parts])
         try:
@@ -142,7 +142,7 @@ class Watch:
 
 
 def _encode(run: Run, y: Any) -> FloatArray:
-    """Targets of rows that are not learnt yet: what would be refused then is null here."""
+    """Targets of rows that are not learnt yet: what would be refused later counts as null here."""
     targets = replace(run.targets, refuse=False)
     return targets.encode(y, 0) if targets.classes is None else targets.encode_indices(y, 0)
 

@@ -1,4 +1,4 @@
-"""The banded square root: the least memory that makes a user's rows, far enough apart, cost no more than they must."""
+"""The banded square root: with the least memory, rows of a user far enough apart cost only the root of their number."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["MOST_BANDWIDTH", "Banded"]
 MOST_BANDWIDTH = 1 << 16
 """Steps that C of a banded design reaches, at most."""
 
-# Bandwidths after which the coefficients of B differ from their limit by less than 1e-19: the zeros of the polynomial
-# of C are outside a circle whose radius to the power of the bandwidth is at least 4.
+# From this many bandwidths on, the coefficients of B differ from their limit by less than 1e-19: the zeros of the
+# polynomial of C are outside a circle whose radius to the power of the bandwidth is at least 4.
 _SETTLED = 32
 
 
@@ -54,7 +54,7 @@ class Banded(Toeplitz):
         object.__setattr__(self, "bandwidth", min(found, self.steps))
 
     def coefficients(self) -> NDArray[np.float64]:
-        """The first ``bandwidth`` coefficients of C: all others are 0. They never rise."""
+        """The first ``bandwidth`` coefficients of C, which do not increase; all others are 0."""
         return SquareRoot(self.bandwidth, decay=self.decay).coefficients()
 
     @property
@@ -73,7 +73,7 @@ class Banded(Toeplitz):
 
     @functools.cached_property
     def _decoder(self) -> tuple[NDArray[np.float64], float]:
-        """The first coefficients of B, and what times ``discount**k`` is each that follows."""
+        """The first coefficients of B; each later one is the second result times ``discount**k``."""
         count = min(self.steps, _SETTLED * self.bandwidth + self._kept)
         found, limit = _decoder_of_sums(self.bandwidth, 1.0 if self.window is None else self.decay, count)
         if kept := self._kept:
@@ -100,7 +100,7 @@ class Banded(Toeplitz):
         return total + begun * (1.0 - len(first) / n) * self._rest(n)._mean_row_square()
 
     def _rest(self, step: int) -> Independent:
-        """The coefficients of B that follow, up to ``step``, in units of the first of them."""
+        """The later coefficients of B, up to ``step``, in units of the first of them."""
         return Independent(step - len(self._decoder[0]), decay=self.discount)
 
 

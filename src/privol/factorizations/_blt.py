@@ -26,7 +26,7 @@ __all__ = ["BLT", "OBJECTIVES", "improvements", "optimise_blt", "products_of_col
 _Sums = Callable[[NDArray[Any], float], NDArray[Any]]
 
 _SMALLEST = 1e-250
-_CLOSEST = 1e-9  # of two decay rates, and of one to 1
+_CLOSEST = 1e-9  # least difference of two decay rates, and of one from 1
 _STARTS = ((1.0, 0.2), (0.8, 0.1), (0.9, 0.02), (0.6, 0.05))
 
 
@@ -89,7 +89,7 @@ class BLT(Toeplitz):
 
     @functools.cached_property
     def _square(self) -> float:
-        # Terms are positive and each is accurate to a few units in the last place: theta's logarithm is, near 1 too.
+        # Terms are positive, and each is accurate to a few units in the last place: so is theta's logarithm near 1.
         rates, weights = self.recursion
         log, weight = np.log(np.array(rates)), np.array(weights)
         return 1.0 + float(np.sum(np.outer(weight, weight) * _geometric(np.add.outer(log, log), self.steps - 1)))
@@ -119,16 +119,16 @@ class BLT(Toeplitz):
                     return float(d * rest + weight[j])
                 return float(d * (width - d) * rest + weight[j] * (width - d) - right * d)
 
-            # At the far end of the last interval sum(omega / theta) <= 1 holds, perhaps but for a rounding.
+            # At the far end of the last interval sum(omega / theta) <= 1 holds, possibly up to a rounding.
             offset[j] = width if secular(width) > 0.0 else falling_root(secular, width)
         inverse_gap = gap + offset
-        # differences gap_i - inverse_gap_j, in which nothing cancels
+        # the differences gap_i - inverse_gap_j, computed without cancellation
         across = gap[:, None] - gap[None, :] - offset[None, :]
         within = inverse_gap[:, None] - inverse_gap[None, :] + np.eye(count)
         inverse_weight = np.prod(across, axis=0) / np.prod(within, axis=0)
         if self.window is None:
             first = np.prod(gap / inverse_gap)
-        else:  # the rate of running sums is 1, those of C and its inverse are times decay
+        else:  # the rate of running sums is 1; those of C and of its inverse are multiplied by decay
             lost = 1.0 - self.decay
             gap, inverse_gap = lost + self.decay * gap, lost + self.decay * inverse_gap
             inverse_weight, first = self.decay * inverse_weight, np.prod(gap / inverse_gap)
@@ -144,7 +144,7 @@ class BLT(Toeplitz):
 
     @functools.cached_property
     def _beyond(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The same for the coefficients from ``window`` on: differences, in which the rate 1 has cancelled."""
+        """Rates and weights for the coefficients from ``window`` on: differences in which the rate 1 has cancelled."""
         log, weight = self._exponentials
         return log[1:], weight[1:] * np.expm1(self._kept * log[1:])
 
@@ -266,7 +266,7 @@ def products_of_columns(
     coefficients = np.where(
         lags == 0, 1.0, np.sum(weight[:, None] * np.exp(np.outer(log, np.maximum(lags - 1, 0))), axis=0)
     )
-    earlier = np.append(0.0 * powers[:, :1], np.cumsum(powers[:, 1:], axis=1), axis=1)  # positive terms alone
+    earlier = np.append(0.0 * powers[:, :1], np.cumsum(powers[:, 1:], axis=1), axis=1)  # only positive terms
     alone, before = np.ones(len(lags)), np.append(0.0, np.cumsum(coefficients[1:]))
     for p in range(len(log)):
         for q in range(len(log)):
@@ -341,13 +341,13 @@ _Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def _places(steps: int, rows: int, apart: int) -> _Places:
-    """Steps before the worst ones of a user's rows, of those that fit, and rows of C that are left from there."""
+    """Steps before the worst places of a user's rows, for those that fit, and the rows of C from there on."""
     lags = np.array([j * apart for j in range(min(rows, -(-steps // apart)))], dtype=np.int64)
     return lags, steps - lags
 
 
 def _user_square(log: NDArray[Any], weight: NDArray[Any], places: _Places) -> Any:
-    """Square of what a user's rows move together, in the worst places."""
+    """Squared change by a user's rows together, in the worst places."""
     alone, before = products_of_columns(log, weight, *places)
     return np.sum(alone) + 2.0 * np.sum(before)
 
@@ -366,9 +366,9 @@ def improvements(steps: int, buffers: int, objective: str, places: _Places | Non
             gap, _, weight, _ = _interlaced(_descend(steps, count, objective, start, places))
             try:
                 made = BLT(steps, tuple((1.0 - gap).tolist()), tuple(weight.tolist()))
-            except InvalidParameter:  # rates have merged, or one is 1: fewer buffers do as well
+            except InvalidParameter:  # rates have merged, or one is 1: fewer buffers are as good
                 continue
-            # what the search says of points where rates nearly merge may be rounding
+            # results of the search at points where rates nearly merge may be rounding
             value = made.max_error() if objective == "max" else made.mean_error()
             if len(places[0]) > 1:
                 rates, weights = (np.array(numbers) for numbers in made.recursion)
@@ -425,14 +425,14 @@ def _descend(
     steps: int, buffers: int, objective: str, start: tuple[float, float], places: _Places
 ) -> NDArray[np.float64]:
     def function(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        with np.errstate(all="ignore"):  # a wild trial point is worth nothing: its value is not finite
+        with np.errstate(all="ignore"):  # a wild trial point has a value that is not finite, and so is rejected
             value = float(np.real(_logarithm(point, steps, objective, places)))
             tilted = [_logarithm(point + 1e-30j * e, steps, objective, places) for e in np.eye(len(point))]
         if not math.isfinite(value):
             return 1e10, np.zeros_like(point)
         return value, np.imag(np.array(tilted)) / 1e-30
 
-    from scipy.optimize import minimize  # longer to import than all else here, and rarely needed
+    from scipy.optimize import minimize  # takes longer to import than the rest here, and is rarely needed
 
     log_gap = np.linspace(max(math.log(steps), 1.0) * start[0], start[1], 2 * buffers)
     initial = np.log(np.append(log_gap[:-1] - log_gap[1:], log_gap[-1]))

@@ -1,4 +1,4 @@
-"""From the name of a design to its factorisation, with the stored parameters of BLTs."""
+"""Makes the factorization of a named design, with the stored parameters of BLTs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _TABLE = Path(__file__).parents[1] / "data" / "blt.json"
 _INTERVALS: dict[str, Callable[[int], Factorization]] = {"tree": Tree, "honaker": Honaker, "smooth": Smooth}
 _OTHERS: dict[str, Callable[..., Toeplitz]] = {"sqrt": SquareRoot, "independent": Independent}
 
-#: Decays of C to choose from for sliding sums of the last W rows: 1, and 1 / (1 + c / W) for these c.
+#: Candidate decays of C for sliding sums of the last W rows: 1, and 1 / (1 + c / W) for these c.
 _PACES = {"blt": tuple(2.0**k for k in range(-5, 8)), "sqrt": (0.5, 1.0, 2.0), "banded": (0.5, 1.0, 2.0)}
 
-_DERIVED = 4096  # steps of the longest band that is not asked for: a step costs as many multiplications, twice
+_DERIVED = 4096  # longest band chosen by default: a step costs this many multiplications, twice
 
 
 def factorization(
@@ -196,7 +196,7 @@ def step_workload(discount: float, window: int | None, leaf: int) -> tuple[float
             raise InvalidParameter(f"window must be a multiple of the {leaf} rows of a step, found {window}")
         window //= leaf
     power, rest = 1.0, leaf
-    while rest:  # by products alone, which are the same everywhere
+    while rest:  # by products alone, which are the same on every machine
         power, base, rest = (power * base if rest & 1 else power), base * base, rest >> 1
     if power < 1e-100:
         raise InvalidParameter(f"discount={discount:g} forgets all before a step of {leaf} rows: take fewer rows or 1")
@@ -204,7 +204,7 @@ def step_workload(discount: float, window: int | None, leaf: int) -> tuple[float
 
 
 class _Users(NamedTuple):
-    """What the noise is to cover, and so what an error is multiplied with."""
+    """The users that the noise covers, and so the factor of an error."""
 
     rows: int
     separation: int
@@ -228,8 +228,8 @@ class _Users(NamedTuple):
 def _blt(steps: int, buffers: int, objective: str, users: _Users) -> BLT:
     """The stored parameters of the smallest tabulated number of steps that is not below ``steps``.
 
-    Of several rows of a user those of whatever number have the least error: the further the rows are apart, the faster
-    C may forget.
+    For several rows of a user, the parameters are those of any tabulated number with the least error: the further rows
+    are apart, the faster C may forget.
     """
     table = _stored()[objective]
     if users.rows > 1:
@@ -238,7 +238,7 @@ def _blt(steps: int, buffers: int, objective: str, users: _Users) -> BLT:
         return min(made, key=lambda f: users.error(f, objective))
     tabulated = min((n for n in table if n >= steps), default=None)
     if tabulated is None or buffers > max(len(rates) for entries in table.values() for rates, _ in entries):
-        best = optimise_blt(max(steps, 2), buffers, objective)  # a single step has nothing to choose
+        best = optimise_blt(max(steps, 2), buffers, objective)  # a single step leaves no choice
         return BLT(steps, best.theta, best.omega)
     rates, weights = table[tabulated][min(buffers, len(table[tabulated])) - 1]
     return BLT(steps, rates, weights)
@@ -255,7 +255,7 @@ def _forgetting(
     window: int | None,
     users: _Users,
 ) -> Factorization:
-    """Discounted or sliding sums: the decay of C, and the stored parameters of a BLT or the band, of least error."""
+    """Discounted or sliding sums: the decay of C, and the stored BLT parameters or the band, with the least error."""
     decays = [discount]
     if window is not None and window < steps and design != "independent":
         decays += [1.0 / (1.0 + pace / window) for pace in _PACES[design]]

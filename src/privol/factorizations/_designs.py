@@ -1,4 +1,4 @@
-"""The designs of intervals, and the least error of any."""
+"""The designs on intervals, and the least error of any factorization."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Factorization(ABC):
 
     @property
     def discount(self) -> float:
-        """What a row's weight in the sum is multiplied with at every step."""
+        """Factor of a row's weight in the sum at every step."""
         return 1.0
 
     @property
@@ -111,7 +111,7 @@ class Tree(Factorization):
 
     def max_error(self) -> float:
         """See :meth:`Factorization.max_error`; cost O(log**2 steps)."""
-        # The worst prefix is the last one, or agrees with it down to a bit that it clears to set all below.
+        # The worst prefix is the last one, or one in which a bit is cleared to set all lower bits.
         worst = [self.steps, *((self.steps >> j ^ 1) << j | (1 << j) - 1 for j in _bits(self.steps))]
         return math.sqrt(self.steps.bit_length() * max(self._variance(t) for t in worst))
 
@@ -235,7 +235,7 @@ def error_bound(steps: int) -> float:
 
 @functools.lru_cache(maxsize=256)
 def _best_shape(steps: int) -> tuple[int, int]:
-    """Height and ones of the words of least error that are more than so many steps."""
+    """Height and ones of the words with the least error of which there are more than ``steps``."""
     best, found = math.inf, (0, 0)
     for height in itertools.count(2):
         if height - 1 >= best:

@@ -1,9 +1,9 @@
-"""(epsilon, delta)-differential privacy that is proved at one point: a pure part, and a slack beside it.
+"""(epsilon, delta)-differential privacy that is proved at one point: a pure part, and a slack.
 
-For any two neighbouring inputs such a mechanism has the laws ``(1 - delta) P + delta R`` and ``(1 - delta) Q + delta
-R'`` with P and Q within ``e^epsilon`` of each other: with probability delta, the slack, it may reveal everything, and
-otherwise it is as good as one of pure differential privacy (Kairouz, Oh and Viswanath 2015; Murtagh and Vadhan 2016).
-So epsilons compose as those of pure mechanisms do, and slacks add up. Proofs: docs/guarantee.md.
+For any two neighbouring inputs such a mechanism has the distributions ``(1 - delta) P + delta R`` and ``(1 - delta) Q +
+delta R'``, with P and Q within ``e^epsilon`` of each other: with probability delta, the slack, it may reveal
+everything, and otherwise it is as good as a pure mechanism (Kairouz, Oh and Viswanath 2015; Murtagh and Vadhan 2016).
+So epsilons compose as for pure mechanisms, and slacks add up. Proofs: docs/guarantee.md.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Bound(NamedTuple):
 
     @property
     def beside(self) -> float:
-        """What of a delta is neither mu's nor the pure epsilon's, rounded up."""
+        """The part of a delta that belongs neither to mu nor to the pure epsilon, rounded up."""
         return sum_up([self.slack, self.collision]) if self.collision > 0.0 else self.slack
 
     def epsilon(self, delta: float) -> float:

@@ -76,10 +76,10 @@ def _log_delta(epsilon: float, mu: float) -> float:
         root = math.sqrt(a * a + 90.0)
         length = a + root if a > 0.0 else 90.0 / (root - a)  # beyond it the integrand has fallen by e^-45
         t = length * nodes
-        growth = -np.expm1(-mu * t) / mu if mu > 1e-100 else t  # the limit where products would be subnormal
+        growth = -np.expm1(-mu * t) / mu if mu > 1e-100 else t  # the limit, for products that would be subnormal
         total = length * float(np.dot(weights, np.exp(t * (a - t / 2.0)) * growth))
         if total <= 0.0:
-            return -a * a / 2.0  # it underflows only where this plain bound is already far below any delta
+            return -a * a / 2.0  # it underflows only if this plain bound is already far below any delta
         value = math.log(total) + math.log(mu) - a * a / 2.0 - _LOG_SQRT_2PI
     # The rounding of a moves the value by at most (|a| + 1) y units, the rest of the evaluation by a few.
     slack = UNIT * (16.0 + 4.0 * abs(value)) + 8.0 * UNIT * (abs(a) + 1.0) * (y + 1.0)
@@ -92,7 +92,7 @@ def _delta(epsilon: float, mu: float) -> float:
     if math.isinf(mu):
         return 1.0
     delta = math.exp(_log_delta(epsilon, mu))
-    # Subnormal numbers are too coarse for the error bound: the next one is taken.
+    # Subnormal numbers are too coarse for the error bound, so the next one is taken.
     return delta if delta > 1e-300 else math.nextafter(delta, 1.0)
 
 
@@ -137,7 +137,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     return math.inf if math.isinf(mu) else _epsilon(mu, delta)
 
 
-@functools.lru_cache(maxsize=1 << 12)  # every run and every report asks for a few, again and again
+@functools.lru_cache(maxsize=1 << 12)  # every run and every report needs the same few again and again
 def _epsilon(mu: float, delta: float) -> float:
     if _delta(0.0, mu) <= delta:
         return 0.0
@@ -295,12 +295,12 @@ def split_budget(epsilon: float, delta: float, share: float) -> BudgetSplit:
         raise InvalidParameter(
             f"share must leave an epsilon above 0 at delta = {delta!r}: {share!r} of epsilon = {epsilon!r} does not"
         )
-    # Two roundings of what the square root is taken of, and its own, are below 1e-14.
+    # The two roundings of the square root's argument, and its own, are together below 1e-14.
     return BudgetSplit(rest, min(mu * math.sqrt(share), math.sqrt(left)) * (1.0 - 1e-14))
 
 
 def epsilon_within(mu: float, delta: float) -> float:
-    """Return an epsilon, the largest but for rounding, of which :func:`gdp_mu` is at most ``mu``; 0: there is none."""
+    """Return the largest epsilon, up to rounding, whose :func:`gdp_mu` is at most ``mu``; 0 if there is none."""
     found = gdp_epsilon(mu, delta)
     while 0.0 < found < math.inf and gdp_mu(found, delta) > mu:
         found *= 1.0 - 1e-12

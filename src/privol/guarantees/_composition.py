@@ -1,4 +1,4 @@
-"""The sentence that says what several runs on the same rows guarantee together."""
+"""The sentence about what several runs on the same rows guarantee together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._phrases import format_up
 
 __all__ = ["describe_composition"]
 
-#: Runs, or kinds of equal ones, that a sentence on several names.
+#: The most runs, or groups of equal runs, that such a sentence names.
 _LISTED = 20
 
 
@@ -108,7 +108,7 @@ def _whose(column: str | None) -> str:
 
 
 def _for_users(bound: Bound, column: str | None, rest: float | None, *, grouped: bool) -> str:
-    """Of all rows of a user: stated at the delta that leaves as much beside their slack as the one for rows does."""
+    """The sentence for all rows of a user, at the delta that leaves as much beside their slack as for rows."""
     whom = _whose(column)
     delta = sum_up([bound.beside if bound.slack > 0.0 else 0.0, rest or 0.0])
     if delta >= 1.0 or math.isinf(bound.mu):
@@ -120,7 +120,7 @@ def _for_users(bound: Bound, column: str | None, rest: float | None, *, grouped:
 
 
 def _pair(bound: Bound, delta: float) -> tuple[str, str]:
-    """Epsilon and delta, of pure runs and slacks their sums where these are smaller; how mu goes with them."""
+    """Epsilon and delta (sums for pure runs and slacks, if these are smaller), and how mu accompanies them."""
     epsilon = bound.epsilon(delta)
     rest = left_of_delta(delta, bound.beside)
     if rest is not None and bound.pure <= epsilon:

@@ -30,7 +30,7 @@ def guarantee_html(guarantee: Guarantee) -> str:
     )
 
 
-# Fitted attributes that may be shown with a guarantee: others may be counted on the raw rows.
+# Fitted attributes that may be shown with a guarantee; others may be counted on the raw rows.
 _SHOWN = frozenset(
     {
         "average_coef_",
@@ -61,7 +61,7 @@ class ShowsGuarantee:
         return found
 
     def _guarantee_html(self) -> str:
-        guarantee = getattr(self, "guarantee_", None)  # an AttributeError, NotFittedError too: no run has begun
+        guarantee = getattr(self, "guarantee_", None)  # an AttributeError, or a NotFittedError: no run has begun
         return "" if guarantee is None else guarantee_html(guarantee)
 
     @property

@@ -1,7 +1,7 @@
-"""Composition of Gaussian and pure differential privacy by privacy loss distributions, of runs fixed beforehand.
+"""Composition of Gaussian and pure differential privacy by privacy loss distributions, for runs fixed in advance.
 
-Source: Zhu, Dong and Wang 2022 (pairs of laws that dominate mechanisms compose, whichever mechanisms are chosen by
-what came before); Koskela, Jälkö and Honkela 2020 (the losses as numbers on a grid, convolved by Fourier transforms).
+Source: Zhu, Dong and Wang 2022 (pairs of distributions that dominate mechanisms compose, however mechanisms depend on
+earlier results); Koskela, Jälkö and Honkela 2020 (losses as numbers on a grid, convolved by Fourier transforms).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["compose_fixed", "compose_pure"]
 
-_POINTS = 2.0**18  # of the grid, about
-_COARSEST = 32.0  # steps of the grid: a smaller loss joins the Gaussian ones, whose rounding does not add up
-_GROUPS = 32  # kinds of pure runs that are told apart
-# On delta: for rounding in probabilities and sums, a hundred times over.
+_POINTS = 2.0**18  # approximate number of grid points
+_COARSEST = 32.0  # steps of the grid: smaller losses join the Gaussian ones, whose rounding does not add up
+_GROUPS = 32  # groups of pure runs that are kept apart
+# Added to delta for rounding in probabilities and sums; a hundred times what is needed.
 _RELATIVE = 1e-9
-# Of a Fourier transform of length n, relative and in the Euclidean norm, per log2(n) (Higham 2002, Theorem 24.2).
+# Error of a Fourier transform of length n, relative, in the Euclidean norm, per log2(n) (Higham 2002, Theorem 24.2).
 _FOURIER = 7.0 * UNIT
 
 
@@ -101,7 +101,7 @@ def compose_fixed(mu: float, epsilons: Iterable[float], delta: float) -> float:
 
 
 def _by_distributions(mu: float, pure: list[float], delta: float, best: float) -> float:
-    """The same by privacy loss distributions: ``best`` where they do not prove less."""
+    """Epsilon by privacy loss distributions, or ``best`` if they prove no less."""
     try:
         from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
     except ModuleNotFoundError as error:
@@ -128,7 +128,7 @@ def _by_distributions(mu: float, pure: list[float], delta: float, best: float) -
             composed, norm = made, own
             continue
         composed = composed.compose(made)
-        # the error of each entry adds up, in the worst case with the same sign: at most the root of their number more
+        # errors of entries add up; in the worst case, with equal signs, by a factor of the root of their number
         slack += math.sqrt(points) * _FOURIER * math.log2(2 * points) * (own + norm + min(own, norm))
         norm = min(norm, own)
     target = delta * (1.0 - _RELATIVE) - slack
@@ -150,7 +150,7 @@ def _by_distributions(mu: float, pure: list[float], delta: float, best: float) -
 
 
 def _step(least: float, epsilon: float) -> float:
-    """A step of the grid of at least ``least``, of which ``epsilon`` is a multiple, if it is larger."""
+    """A grid step of at least ``least`` that divides ``epsilon``, if that is larger."""
     if epsilon <= least:
         return least
     parts = math.floor(epsilon / least)
@@ -159,7 +159,7 @@ def _step(least: float, epsilon: float) -> float:
 
 
 def _grouped(pure: list[float]) -> dict[float, tuple[int, int, int]]:
-    """Epsilons, rounded up to a few: how many runs have each, and between which counts of the larger loss they lie."""
+    """Epsilons rounded up to a few: how many runs have each, and between which counts of the larger loss they lie."""
     counts = Counter(pure)
     if len(counts) > _GROUPS:
         values = np.array(sorted(counts))
@@ -173,27 +173,27 @@ def _grouped(pure: list[float]) -> dict[float, tuple[int, int, int]]:
     groups = {}
     for epsilon, count in counts.items():
         p = float(expit(epsilon))
-        # by Bernstein's inequality less than 1e-20 lies beyond
+        # by Bernstein's inequality, less than 1e-20 lies beyond
         spread = 10.0 * math.sqrt(count * p * float(expit(-epsilon))) + 40.0
         groups[epsilon] = (count, max(0, math.floor(count * p - spread)), min(count, math.ceil(count * p + spread)))
     return groups
 
 
 def _gaussian(mu: float, step: float) -> tuple[int, FloatArray, float]:
-    """Losses of ``mu``-GDP, a normal law, rounded up to the grid: the least, probabilities, what lies beyond."""
+    """Losses of ``mu``-GDP (normal), rounded up to the grid: the least, the probabilities, and the mass beyond."""
     mean = mu * mu / 2.0
     least, most = math.floor((mean - 10.0 * mu) / step), math.ceil((mean + 10.0 * mu) / step)
     edges = (np.arange(least, most + 1) * step - mean) / mu
     below = np.minimum(edges, 0.0)
     above = np.maximum(edges, 0.0)
-    # on either side of the mean from its own tail, where nothing cancels
+    # on each side of the mean from its own tail, without cancellation
     probabilities = np.diff(ndtr(below)) - np.diff(ndtr(-above))
     return least, np.concatenate([ndtr(edges[:1]), probabilities]), float(ndtr(-edges[-1]))
 
 
 def _responses(epsilon: float, count: int, least: int, most: int, step: float) -> tuple[int, FloatArray, float]:
-    """Losses of so many randomised responses, ``epsilon`` or its negative each, with epsilon rounded up to the grid."""
-    from scipy.stats import binom  # longer to import than all else here, and rarely needed
+    """Losses of ``count`` randomised responses, each ``epsilon`` (rounded up to the grid) or its negative."""
+    from scipy.stats import binom  # takes longer to import than the rest here, and is rarely needed
 
     steps = math.ceil(Fraction(epsilon) / Fraction(step))
     p = float(expit(steps * step))

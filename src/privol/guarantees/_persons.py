@@ -1,4 +1,4 @@
-"""What the sentence of a guarantee says of users: of all rows of one, and of one row of theirs."""
+"""What the sentence of a guarantee says about users: for all rows of a user, and for one of their rows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = [
     "whose",
 ]
 
-#: Where whose rows they are is hidden: largest probability that two users have one keyed hash of 128 bits, of as many
-#: users as such streams may have, 2^28 (docs/proofs/participation.md, "Collisions").
+#: If it is hidden whose row each row is: the largest probability that two users share a keyed hash of 128 bits, with as
+#: many users as such streams may have, 2^28 (docs/proofs/participation.md, "Collisions").
 COLLISION = 2.0**-72
 
 
@@ -36,7 +36,7 @@ def delta_of_noise(delta: float, rows_per_user: int | None) -> float:
 
 
 def _whose_rows(found: Guarantee, dropped: str = "") -> str:
-    """What of the users is the same in neighbouring streams."""
+    """What about the users is the same in neighbouring streams."""
     if found.users_fixed:
         return f"which rows are whose{dropped} is held fixed and is not hidden."
     found_so = ""
@@ -49,13 +49,13 @@ def _whose_rows(found: Guarantee, dropped: str = "") -> str:
 
 
 def most_rows(found: Guarantee) -> str:
-    """How many rows of one user are learnt at most, and how far apart they are at least."""
+    """The most rows of one user that are learnt, and their least distance."""
     most = "at most 1 row" if found.rows_per_user == 1 else f"at most {found.rows_per_user} rows"
     return most if found.user_separation == 1 else f"{most}, any two of them {found.user_separation} rows apart or more"
 
 
 def whose(found: Guarantee, *, most: bool = False) -> str:
-    """One user, and the column that tells users apart; ``most``: with how many rows there may be."""
+    """One user, and the column that tells users apart; ``most``: with the number of rows."""
     told = [] if found.user is None else [f"column {found.user!r}"]
     if most:
         told.append(most_rows(found))
@@ -71,7 +71,7 @@ def _figures(found: Guarantee, parameter: float, epsilon: float, slack: float) -
 
 
 def about_users(found: Guarantee, parameter: float | None) -> str:
-    """What the figures for one row mean for all rows of a user, whose parameter this is."""
+    """What the figures for one row mean for all rows of a user; ``parameter`` is theirs."""
     epsilon, bound = found.user_epsilon(), found.user_bound
     if parameter is None or epsilon is None or bound is None:
         return "several rows of one person are not protected as one."
@@ -106,7 +106,7 @@ def change_of_users(found: Guarantee) -> str:
 
 
 def unchecked(found: Guarantee) -> str:
-    """The condition on the rows of users where no stream keeps it."""
+    """The condition on users' rows that nothing enforces."""
     most, apart = found.rows_per_user, found.user_separation
     rows = "1 row" if most == 1 else f"{most} rows"
     near = f", and any two of them are {apart} rows apart or more" if apart > 1 else ""

@@ -1,4 +1,4 @@
-"""Words and figures of a guarantee: what is released, and numbers that are not understated."""
+"""Wording and figures of a guarantee: what is released, and numbers that are never understated."""
 
 from __future__ import annotations
 

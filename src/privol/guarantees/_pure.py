@@ -1,8 +1,8 @@
 """Pure differential privacy in the other currencies: closed forms, every result rounded towards the larger loss.
 
 A mechanism is ``epsilon``-DP exactly if no test tells two neighbouring inputs apart better than one bit of randomised
-response with ``p = e^epsilon / (1 + e^epsilon)`` would be: that pair of laws dominates every other (Wasserman and Zhou
-2010; Kairouz, Oh and Viswanath 2015), so each figure here is that pair's own. Proofs: docs/guarantee.md.
+response with ``p = e^epsilon / (1 + e^epsilon)``: that pair of distributions dominates every other (Wasserman and Zhou
+2010; Kairouz, Oh and Viswanath 2015), so each figure here is that of this pair. Proofs: docs/guarantee.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .._validate import number
 __all__ = ["gdp_mu_of_pure", "pure_delta", "pure_epsilon", "pure_within_gdp", "zcdp_rho_of_pure"]
 
 _SQRT8 = 2.0 * math.sqrt(2.0)
-# Covers the few units that SciPy's inverse functions may be off by, in either direction, many times over.
+# Covers the errors of SciPy's inverse functions, a few units in either direction, many times over.
 _MARGIN = 1e-12
 
 
@@ -43,7 +43,7 @@ def gdp_mu_of_pure(epsilon: float) -> float:
     if epsilon == 0.0 or math.isinf(epsilon):
         return epsilon
     if epsilon < 1e-7:
-        mu = epsilon * math.sqrt(math.pi / 2.0)  # above it by less than 1e-15 of it
+        mu = epsilon * math.sqrt(math.pi / 2.0)  # it exceeds the exact value by less than a relative 1e-15
     elif epsilon < 1.0:
         # Phi(mu/2) - 1/2 = tanh(epsilon/2) / 2: nothing cancels
         mu = _SQRT8 * float(erfinv(math.tanh(epsilon / 2.0)))

@@ -34,13 +34,13 @@ UNITS = ("row", "user")
 
 
 _FORMAT = "privol.guarantee"
-#: Fields that are left out where they say nothing, so that releases that do not know them read the record.
+#: Fields that are left out if they hold nothing, so that releases that do not know them can read the record.
 _YOUNGER = ("leakage", "slack", "user_separation", "user_factor", "users_fixed")
-# Kinds are added without a new version: a release that does not know a kind refuses it by its name.
+# New kinds do not need a new version: a release that does not know a kind refuses it by its name.
 _VERSION = 1
 
 
-#: Above it a horizon stands for an open number of rows, not for one of users that could be put in an order.
+#: A larger horizon stands for an open number of rows, not for a number of users that could be shuffled.
 _MOST_SHUFFLED = 10**12
 
 
@@ -319,7 +319,7 @@ class Guarantee:
 
     @property
     def _factor(self) -> float:
-        """Of integers beyond those of doubles too."""
+        """The factor, even for integers beyond all doubles."""
         return self.rows_per_user or 1 if self.user_factor is None else self.user_factor
 
     @property

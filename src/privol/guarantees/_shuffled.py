@@ -1,4 +1,4 @@
-"""What local reports give in the central model if a trusted shuffler decides, in secret, who answers when.
+"""The central guarantee of local reports if a trusted shuffler decides, in secret, who answers when.
 
 Sources: Feldman, McMillan and Talwar 2021 (*Hiding among the clones*), with the mass of clones that their theorem has,
 ``e^-epsilon0``, and deltas of local reports accounted for anew. Proofs: docs/proofs/shuffling.md.
@@ -25,29 +25,30 @@ if TYPE_CHECKING:
 __all__ = ["shuffled_delta", "shuffled_epsilon", "shuffled_epsilon_of_gdp"]
 
 _ADJACENCIES = ("replace", "zero_out")
-# More users than that count as so many: SciPy's binomial laws have been measured up to here.
+# More users count as this many: SciPy's binomial distributions have been checked up to here.
 _MOST = 10**9
-# Relative, of every binomial probability and sum: thirty times what was found against mpmath at 10^9 users.
+# Relative error of every binomial probability and sum: thirty times what was found against mpmath at 10^9 users.
 _RELATIVE = 1e-9
-# Numbers of clones at which divergences are taken, in standard deviations from their mean.
+# Numbers of clones at which divergences are computed, in standard deviations from their mean.
 _GRID = np.concatenate([np.linspace(-38.0, -12.0, 130, endpoint=False), np.linspace(-12.0, 12.0, 1201)])
-# Of a local epsilon; beyond it nobody hides, one user in 10^130.
+# For a local epsilon; beyond it nobody is hidden except one user in 10^130.
 _LARGEST = 300.0
-# What parts of delta may be spent on reports that give their user away, and on clones that are none.
+# The parts of delta that may be spent on reports that reveal their user, and on clones that fail.
 _SPENT = (0.02, 0.1, 0.4)
 _GAIN = 1e-3
-# Below which part of the best epsilon so far one is looked for: a small one leaves more of delta to clones.
+# A candidate epsilon is sought below this share of the best one so far: a small one leaves more of delta to clones.
 _REACH = (0.02, 0.2, 0.6, 1.0, 1.0, 1.0, 1.0)
 
 
 class _Crowd:
-    """How many of ``others`` users send what the user in question might have sent: each with probability ``clone``.
+    """How many of ``others`` users send what this user might have sent: each does with probability ``clone``.
 
-    ``starts`` are numbers of clones, 0 first; ``chances``, rounded up, those of at least one start and below the next.
+    ``starts`` are numbers of clones, 0 first; ``chances``, rounded up, are the probabilities between consecutive
+    starts.
     """
 
     def __init__(self, others: int, clone: float) -> None:
-        from scipy.stats import binom  # longer to import than all else here, and rarely needed
+        from scipy.stats import binom  # takes longer to import than the rest here, and is rarely needed
 
         self._binomial = binom
         mean = others * clone
@@ -56,15 +57,15 @@ class _Crowd:
         self.starts = np.unique(np.clip(starts, 0.0, float(others)))
         below = np.concatenate([[0.0], binom.cdf(self.starts[1:] - 1.0, others, clone), [1.0]])
         above = np.concatenate([[1.0], binom.sf(self.starts[1:] - 1.0, others, clone), [0.0]])
-        # on either side of the median from its own tail, where little cancels, and with what the difference lost
+        # on each side of the median from its own tail, with little cancellation, plus what the difference lost
         lower = np.diff(below) + _RELATIVE * (below[1:] + below[:-1])
         upper = -np.diff(above) + _RELATIVE * (above[1:] + above[:-1])
         self.chances: FloatArray = np.where(below[1:] < 0.5, lower, upper)
 
     def delta(self, epsilon: float, parameter: float, tilt: float) -> float:
-        """Bound of the divergence at ``epsilon`` of the pair of laws with randomised response of ``parameter``.
+        """Bound of the divergence at ``epsilon`` of the pair of distributions with randomised response.
 
-        ``tilt``: logarithm of the odds that a clone answers what is likelier of the user in question.
+        ``tilt`` is the logarithm of the odds that a clone gives this user's likelier answer.
         """
         if epsilon >= parameter:
             return 0.0
@@ -81,20 +82,20 @@ class _Crowd:
             found: FloatArray = first * (1.0 + _RELATIVE) - second * (1.0 - _RELATIVE)
             return found
 
-        # the least count above the threshold; where rounding may have moved one across, both
+        # the least count above the threshold; both candidates if rounding may have moved one across
         least = np.floor(threshold * (1.0 - 1e-12)) + 1.0
         other = np.floor(threshold * (1.0 + 1e-12)) + 1.0
         found = beyond(least)
         if (least != other).any():
             found = np.maximum(found, beyond(other))
-        # without a clone, and so with any number of them, no more than the local report itself
+        # with any number of clones, even none, it is at most the local report itself
         found = np.clip(found, 0.0, lead * (1.0 + _RELATIVE))
-        # 1e-300: products and sums that underflowed
+        # 1e-300 covers products and sums that underflowed
         return min(float(np.dot(self.chances, found)) * (1.0 + _RELATIVE) + 1e-300, 1.0)
 
 
 def _tilts(adjacency: str, parameter: float) -> tuple[float, ...]:
-    """Of the clones' answers: even ones, or those of a null report, seen from either side."""
+    """Tilts of the clones' answers: even ones, or those of a null report, from either side."""
     return (0.0,) if adjacency == "replace" else (-parameter, parameter)
 
 
@@ -108,7 +109,7 @@ def _clone(epsilon: float, known: float = 0.0) -> float:
 
 
 def _least(delta: Callable[[float], float], target: float, high: float, width: float = 1e-9) -> float:
-    """Epsilon, to a relative ``width`` and rounded up, up to ``high`` at which ``delta``, falling, meets the target."""
+    """Epsilon up to ``high`` (relative ``width``, rounded up) at which the decreasing ``delta`` meets the target."""
     low = 0.0
     if delta(low) <= target:
         return low
@@ -238,7 +239,7 @@ def _gaussian_point(mu: float, n: int, delta: float, own: float, others: float, 
     parameter = gdp_epsilon(mu, own)
     if not 0.0 < parameter <= _LARGEST or most > _LARGEST:
         return math.inf
-    # what is missing of clones counts 1 + e^epsilon times, at most for the largest epsilon in question
+    # missing clones count 1 + e^epsilon times, for the largest epsilon considered
     weight = (1.0 + math.exp(most)) * (n - 1)
     bound = _clones_at(mu, others / weight)
     if bound > _LARGEST:
@@ -250,7 +251,7 @@ def _gaussian_point(mu: float, n: int, delta: float, own: float, others: float, 
     def total(epsilon: float) -> float:
         return (spent + max(crowd.delta(epsilon, parameter, tilt) for tilt in tilts)) * (1.0 + _RELATIVE)
 
-    least = most * (1.0 - _GAIN)  # a smaller gain is not worth its bisection
+    least = most * (1.0 - _GAIN)  # a smaller gain does not justify its bisection
     return _least(total, delta, least, _GAIN / 10.0) if total(least) <= delta else math.inf
 
 

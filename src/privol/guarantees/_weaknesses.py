@@ -1,4 +1,4 @@
-"""What somebody should know of a guarantee before relying on its figures."""
+"""What a reader should know about a guarantee before relying on its figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ._record import Guarantee
 
 __all__ = ["DELTA_TOO_LARGE", "WEAK_EPSILON", "weaknesses"]
 
-#: Budgets beyond these promise next to nothing; docs/guarantee.md, "Budgets that promise little", has the sources.
+#: Budgets above these promise next to nothing; docs/guarantee.md, "Budgets that promise little", has the sources.
 WEAK_EPSILON, WEAK_DELTA = 10.0, 1e-3
 
 #: The condition of a guarantee whose delta is not below one over the number of rows.
@@ -46,13 +46,13 @@ def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:
     found = []
     if guarantee.claim is not None:
         found.append(f"the calibration is a published one, with the noise of its source.{guarantee._claim()[:-1]}")
-    # pure differential privacy has no delta, but that two users may have one keyed hash: it is judged by its epsilon
+    # the delta of pure differential privacy only covers shared hashes: it is judged by its epsilon
     pure = guarantee.kind == "pure"
     delta = guarantee.bound.beside if pure else guarantee.delta
     epsilon, users, user_delta = guarantee.epsilon(delta), guarantee.user_epsilon(delta), delta
     bound = guarantee.user_bound
     if (pure or guarantee.kind == "approximate") and bound is not None:
-        # of users it is another point that is proved, beyond which nothing is
+        # for users another point is proved, and nothing beyond it
         users, user_delta = bound.pure, bound.beside
     rows = guarantee.horizon if rows is None else rows
     if delta * rows >= 1.0:

@@ -1,4 +1,4 @@
-"""One run in a ledger: what it may spend, and what it has."""
+"""One run in a ledger: what it may spend, and what it has spent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Revoke = Callable[[str], object]
 _CLOSED = "the run's account is closed: what it released from here on would count nowhere"
 _LEFT = "the run's account was left to another run, which resumes it"
 
-# A learner adds up a term per release in double precision; this covers the rounding of 10^6 additions many times over.
+# A learner adds one term per release in double precision; this covers the rounding of 10^6 additions many times over.
 _COUNTER_SLACK = 1.0 + 1e-9
 
 
@@ -83,17 +83,17 @@ class Account(Shared):
         self.group = str(self.facts.get("beside", self.plan_id))
         self.first_row = int(self.facts.get("first_row", 1))
         self.commits: list[Record] = []
-        self._written: Counts = (0, 0, 0.0)  # what the journal says
-        self._committed: Counts = (0, 0, 0.0)  # of this run's counters
+        self._written: Counts = (0, 0, 0.0)  # what the journal records
+        self._committed: Counts = (0, 0, 0.0)  # from this run's counters
         self._ledger = ledger
         self._counters: Counters | None = None  # of the run that may spend from it
         self._revoke: Revoke | None = None
-        self._ended: str | None = None  # why nothing may be released: it is closed, or about to be
+        self._ended: str | None = None  # why nothing may be released: the account is closed or about to be
         self._last: Counts = (0, 0, 0.0)
         self._closed = False
-        self._resumed = False  # its counters may begin below what an earlier process has spent
-        self._untold = False  # an earlier process had it, and what that has released is written nowhere
-        self._let = False  # the journal's last word is of a process that ended the run, which nobody kept
+        self._resumed = False  # its counters may begin below what an earlier process spent
+        self._untold = False  # an earlier process had the account, and what it released is recorded nowhere
+        self._let = False  # the journal's last record is of a process that ended the run without keeping it
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"
@@ -101,12 +101,12 @@ class Account(Shared):
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger that it is an account of."""
+        """The ledger that the account belongs to."""
         return self._ledger
 
     @property
     def rows(self) -> tuple[int, int]:
-        """First and last row of the stream that the run may learn: as many as its horizon, or as it has learnt."""
+        """First and last row of the stream that the run may learn: its horizon, or the rows that it has learnt."""
         return self.first_row, self.first_row + max(self.guarantee.horizon, self._last[0]) - 1
 
     @property
@@ -195,7 +195,7 @@ class Account(Shared):
                 known = True
         finally:
             with self._ledger._lock:
-                another = self._counters is not counters  # attached meanwhile, and not ended
+                another = self._counters is not counters  # attached in the meantime, and not ended
                 if not self._closed and not another:
                     if not known:
                         self._last = (*self._last[:2], self.reserved_mu_squared)
@@ -208,15 +208,15 @@ class Account(Shared):
         with self._ledger._lock:
             counters, revoke = self._counters, self._revoke
         if revoke is not None:
-            revoke(words)  # without the lock, as it may wait for a run that asks the ledger something
+            revoke(words)  # without the lock, because it may wait for a run that calls the ledger
         with self._ledger._lock:
             if self._counters is counters:
                 self._ended = words
         return counters
 
     def _settle(self) -> None:
-        """Close it at what is known; the lock is held."""
-        # first the journal: where it cannot be written, the account is open, with its whole reservation
+        """Close the account at the known spending; the lock is held."""
+        # the journal first: if it cannot be written, the account stays open with its whole reservation
         self._ledger._write(self._record("closed"))
         self._closed, self._ended = True, _CLOSED
         self._counters = self._revoke = None
@@ -251,13 +251,13 @@ class Account(Shared):
             self._settle()
 
     def _count_untold(self) -> None:
-        """Count the whole reservation as spent where nobody can know better; the lock is held."""
+        """Count the whole reservation as spent if nobody can know better; the lock is held."""
         if self._untold:
-            # the journal's floor too: what is committed from here on may not say less
+            # also in the journal's floor: later commits may not state less
             self._last = self._written = (*self._last[:2], self.reserved_mu_squared)
 
     def _check_own(self) -> None:
-        """Refuse an account that is closed, or of a run of another ledger; the lock is held."""
+        """Refuse an account that is closed, or belongs to a run of another ledger; the lock is held."""
         if self._closed:
             raise StateError(f"account {self.plan_id} is closed")
         if self.facts.get("included"):
@@ -297,7 +297,7 @@ class Account(Shared):
                 raise StateError(f"account {self.plan_id} is closed")
             if counts is not None:
                 self._check_order(self._committed, found)
-            # those written may be later ones, which another thread has committed meanwhile
+            # the written ones may be later: another thread may have committed in the meantime
             now = _larger(self._written, found)
             record = {**self._record("spent", now), "facts": facts}
             self._ledger._write(record)
@@ -321,10 +321,10 @@ class Account(Shared):
                 self._resumed = True
 
     def _let_go(self, words: str) -> None:
-        """End the run, as its ledger is closed: the account stays open, and keeps its whole reservation.
+        """End the run because its ledger is closed: the account stays open and keeps its whole reservation.
 
-        What it has spent is written down as by :meth:`leave`, so whoever settles the account later gives none of it
-        back; all of the reservation is, where its counters cannot say.
+        Its spending is written as by :meth:`leave`, so whoever settles the account later refunds none of it. If its
+        counters cannot tell, the whole reservation counts as spent.
         """
         counters = self._end(words)
         if counters is None or self.facts.get("kept") or self._let:
@@ -372,13 +372,13 @@ class Account(Shared):
         return entry.rows, entry.releases, entry.mu_squared
 
     def _known(self) -> tuple[Counts, bool]:
-        """What its counters, or the journal, say that was spent; and whether that is all."""
+        """The spending that its counters or the journal state, and whether that is all."""
         self._read()
         with self._ledger._lock:
             return self._last, self._closed
 
     def held(self) -> Share:
-        """What it may have spent at the end: its spending once it is closed, and its reservation before."""
+        """The most that it may have spent at the end: its spending once closed, its reservation before."""
         with self._ledger._lock:
             releases, square = self._last[1], self._last[2] if self._closed else self.reserved_mu_squared
         return self._share(releases, square)
@@ -400,7 +400,7 @@ class Account(Shared):
         # Called without the lock: the learner may hold a lock of its own, and may call the ledger under it. What
         # was known before the call bounds what it may say from below, whatever other threads read meanwhile.
         now = self._checked(counters())
-        if self._resumed:  # rows that are learnt once more are paid for already; what was spent is never given back
+        if self._resumed:  # repeated rows are paid for already, and spending is never refunded
             now = _larger(now, before)
         self._check_order(before, now)
         with self._ledger._lock:
@@ -418,10 +418,10 @@ class Account(Shared):
             if self.guarantee.kind == "none":
                 return rows, releases, math.inf if releases or spent else 0.0
             spent = number(mu_squared=spent, at_least=0.0, infinite=self.guarantee.kind == "approximate")
-            if self.guarantee.kind == "approximate":  # it has no part, and no finite mu
+            if self.guarantee.kind == "approximate":  # it has no parts, and no finite mu
                 return rows, releases, math.inf if releases or spent else 0.0
             if self.guarantee.kind == "pure" and releases and not spent:
-                spent = self.reserved_mu_squared  # whole or nothing, unless the run says otherwise
+                spent = self.reserved_mu_squared  # the whole or nothing, unless the run states otherwise
         except (TypeError, ValueError) as error:
             raise StateError(f"the counters of account {self.plan_id} are not valid: {error}") from error
         if spent > self.reserved_mu_squared * _COUNTER_SLACK:
@@ -434,7 +434,7 @@ class Account(Shared):
     # ---- the journal ----------------------------------------------------------------------------------
 
     def _record(self, kind: str, now: Counts | None = None) -> Record:
-        """What the journal says of it; the lock is held."""
+        """The journal's record of the account; the lock is held."""
         rows, releases, spent = self._last if now is None else now
         record: Record = {"kind": kind, "plan_id": self.plan_id}
         if kind == "open":
@@ -447,17 +447,17 @@ class Account(Shared):
         return {**record, "rows": rows, "releases": releases, "mu_squared": as_json(spent)}
 
     def _follow(self, now: Counts, closed: bool) -> Record:
-        """Take over what another ledger knows of the same run, and say what is to be written; the lock is held."""
-        self._last = _larger(self._last, now)  # an older copy takes nothing back
+        """Take over another ledger's knowledge of the same run, and return what must be written; the lock is held."""
+        self._last = _larger(self._last, now)  # an older copy refunds nothing
         self._closed, self._ended = closed, _CLOSED if closed else None
         self._resumed = True
         record = self._record("closed" if closed else "spent")
         if self.commits and not closed and not self.facts.get("kept") and not self._let:
-            record["facts"] = {}  # without them it would say that the run was let go
+            record["facts"] = {}  # without facts the record would mean that the run was abandoned
         return record
 
     def _recall(self, record: Record) -> None:
-        """Take over what the journal says was spent."""
+        """Take over the spending that the journal states."""
         now = (int(record["rows"]), int(record["releases"]), from_json(record["mu_squared"]))
         if self._closed or any(new < old for new, old in zip(now, self._last, strict=True)):
             raise StateError(f"the records of account {self.plan_id} are not in order")
@@ -470,10 +470,10 @@ class Account(Shared):
             self.commits.append(record)
         if not self.facts.get("kept"):
             self._untold = committed or not self.commits
-            # without facts it says that the run was let go, or what another ledger knew of a run that never committed
+            # without facts it means an abandoned run, or another ledger's knowledge of a run that never committed
             self._let = record["kind"] == "spent" and not committed
 
 
 def _larger(one: Counts, other: Counts) -> Counts:
-    """The larger of each."""
+    """The larger of each pair of counts."""
     return max(one[0], other[0]), max(one[1], other[1]), max(one[2], other[2])

@@ -1,4 +1,4 @@
-"""Why a run does not fit into a ledger, in words: what it asks for, what is spent or reserved, and what is left."""
+"""Why a run does not fit into a ledger, in words: what it needs, what is spent or reserved, and what is left."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def refusal(
     slack: float,
     remaining_pure: float,
 ) -> str:
-    """Say why an account cannot be opened beside others, under a limit of epsilon, delta and mu."""
+    """Return why an account cannot be opened beside others, under a limit of epsilon, delta and mu."""
     (epsilon, delta, mu), held = limit, held_by(accounts)
     learner, guarantee = account.learner, account.guarantee
     committed = sum_up(squares_of(accounts))
     pures = sum_up([share.bound_pure for share in held])
     slacks = [share.slack for share in held]
-    if sum_up(slacks) > slack:  # included, where nobody asked
+    if sum_up(slacks) > slack:  # through included runs, which nobody admitted
         return (
             f"{learner} asks for more than is left, which is nothing: earlier runs that are proved at one delta "
             f"alone hold {format_up(sum_up(slacks))} of delta, and the ledger sets a slack of {slack:g} "

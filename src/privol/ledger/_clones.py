@@ -1,4 +1,4 @@
-"""Clones of one estimator that are fitted each with a ledger of its own: no guarantee is of all of them."""
+"""Clones of one estimator that are each fitted with their own ledger: no guarantee covers all of them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["forget_clone", "note_clone", "warn_of_clones"]
 
 
 class _Family:
-    """An estimator and its clones, and theirs: how many of them have spent by themselves."""
+    """An estimator with its direct and indirect clones: how many of them have spent by themselves."""
 
     spent = 0
 
 
-# Beside the estimators, which may have no attributes but their parameters before they are fitted.
+# Stored beside the estimators, which may have no attributes but their parameters before they are fitted.
 _FAMILIES: WeakKeyDictionary[Any, _Family] = WeakKeyDictionary()
 _SPENT: WeakKeyDictionary[Any, None] = WeakKeyDictionary()
 _told = False
@@ -29,7 +29,7 @@ def note_clone(original: Any, clone: Any) -> None:
 
 
 def forget_clone(clone: Any) -> None:
-    """Take a clone for an estimator by itself, as whoever made it sees to its budget."""
+    """Treat a clone as an independent estimator, because whoever made it manages its budget."""
     _FAMILIES.pop(clone, None)
 
 

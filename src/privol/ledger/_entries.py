@@ -1,4 +1,4 @@
-"""What a ledger says was spent: by one run, and by all of them together."""
+"""What a ledger states as spent: by one run, and by all of them together."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ class LedgerEntry:
 
 
 class Share(NamedTuple):
-    """What one run holds of the budget of all."""
+    """The share of one run in the total budget."""
 
     plan_id: str
     learner: str
     guarantee: Guarantee
     releases: int
     mu_squared: float
-    tables: int = 1  # of users, where it stands for several runs: each may take two for one
+    tables: int = 1  # tables of users, if it stands for several runs: each table may confuse two users
 
     @property
     def pure_epsilon(self) -> float:
@@ -110,13 +110,13 @@ class Share(NamedTuple):
     @property
     def mu(self) -> float:
         """Its parameter of Gaussian differential privacy, rounded up."""
-        # of the whole it is known without the rounding of a square and its root
+        # the mu of the whole is known without the rounding of a square and its root
         whole = self.guarantee.mu
         return whole if self.mu_squared == square_up(whole) else root_up(self.mu_squared)
 
     @property
     def slack(self) -> float:
-        """Of kind "approximate": its delta, as a whole or not at all; else 0."""
+        """For kind "approximate" its delta, as a whole or not at all; else 0."""
         return self.guarantee.slack if self.mu_squared > 0.0 or self.releases > 0 else 0.0
 
     @property
@@ -128,7 +128,7 @@ class Share(NamedTuple):
 
     @property
     def _collision(self) -> float:
-        """What the figures for users have in their delta, as a whole or not at all."""
+        """The part of delta that covers collisions in the figures for users, as a whole or not at all."""
         return self.guarantee.collision * self.tables if self.mu_squared > 0.0 or self.releases > 0 else 0.0
 
     @property
@@ -148,7 +148,7 @@ class Share(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether it is the whole of a pure run (beside a slack or not), and not a part only known as Gaussian."""
+        """Whether it is a whole pure run (beside a slack or not), not a part that is only known as Gaussian."""
         guarantee = self.guarantee
         return guarantee.kind in ("pure", "approximate") and self.mu_squared >= square_up(guarantee.mu)
 
@@ -175,7 +175,7 @@ class Share(NamedTuple):
 
     @property
     def row_bound(self) -> Bound:
-        """:attr:`bound` when one row changes: less where that is what all rows of a user cost."""
+        """The :attr:`bound` when one row changes, which is smaller if the run's figure is for all rows of a user."""
         whole = self.guarantee.mu
         if self.guarantee.unit == "row" or self.mu == 0.0 or math.isinf(whole):
             return self.bound._replace(collision=0.0)
@@ -185,10 +185,10 @@ class Share(NamedTuple):
 
 
 def compose(shares: Iterable[Share], *, adjacency: str, delta: float | None) -> Spent:
-    """Compose what several runs hold of the same rows: of runs whose unit is a user, what all rows of one cost."""
+    """Compose the shares of several runs on the same rows; for runs whose unit is a user, for all rows of a user."""
     shares = [share for share in shares if share.mu_squared > 0.0 or share.releases > 0]
     bound = _together(shares)
-    # what needs a slack is no Gaussian, zero-concentrated or pure differential privacy
+    # a guarantee with a slack is neither Gaussian, zero-concentrated nor pure differential privacy
     mu = bound.mu if bound.slack == 0.0 else math.inf
     return Spent(
         mu=mu,
@@ -228,7 +228,7 @@ def _bounds_together(bounds: list[Bound]) -> Bound:
 
 
 def delta_of(shares: Iterable[Share]) -> float:
-    """Where what several runs hold is stated by default: the largest delta of theirs, beside the slacks of all."""
+    """The default delta for stating several runs together: the largest of theirs, beside the slacks of all."""
     paying = [share for share in shares if share.mu_squared > 0.0]
     if not paying:
         return 0.5

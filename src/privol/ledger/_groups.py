@@ -1,11 +1,11 @@
-"""Runs on different rows of one stream, which together cost what the most expensive part of it costs.
+"""Runs on different rows of one stream, which together cost what their most expensive part costs.
 
-A row is in one part only, and a later run takes what earlier ones released as public. So if the row that changes is a
-later part's, all before has the same law, and if it is an earlier one's, all that follows is computed from its release
-and rows that are the same: docs/proofs/phases.md.
+Each row is in only one part, and what earlier runs released is public to a later one. So if the changed row is in a
+later part, everything before has the same distribution; if it is in an earlier part, everything after is computed from
+that part's release and unchanged rows: docs/proofs/phases.md.
 
-Of users nothing is parallel, as their rows may be in all parts. Where the unit is a user, the figure of the later run
-is of all rows of one, those that were in the first part among them, and covers both.
+This does not hold for users, whose rows may be in all parts. If the unit is a user, the figure of the later run is for
+all rows of a user, including those in the first part, and covers both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["KINDS", "PLACE", "facts_beside", "groups_of", "held_by", "shares_of"
 
 #: Kinds whose parts of a stream are known to cost the largest of them.
 KINDS = ("gdp", "none")
-#: What the journal keeps of a run's place, among its facts.
+#: The facts that record a run's place in the journal.
 PLACE = ("beside", "first_row")
 
 Parts = list[list["Account"]]
@@ -46,7 +46,7 @@ def groups_of(accounts: Iterable[Account]) -> list[Parts]:
     for members in found.values():
         if len(members) == 1:
             groups.append([members])
-        elif any(account.guarantee.kind not in KINDS for account in members):  # no journal of privol says so
+        elif any(account.guarantee.kind not in KINDS for account in members):  # no journal of privol contains this
             groups += [[[account]] for account in members]
         else:
             groups.append(_parts(members))
@@ -123,7 +123,7 @@ def facts_beside(
 
 
 def held_by(accounts: Iterable[Account]) -> list[Share]:
-    """Return what composes of what runs hold: open ones what they reserved, closed ones what they spent."""
+    """Return the shares that runs hold: reservations of open ones, spending of closed ones."""
     return shares_of((account, account.held()) for account in accounts)
 
 
@@ -156,7 +156,7 @@ def _dearest(parts: list[list[Share]]) -> list[Share]:
     fixed, tables = _tables(everyone)
     delta = max(share.guarantee.delta for share in everyone)
     first, *more = [
-        # the rows of a user may be in several parts, however far apart: their number is what is known to cover them
+        # a user's rows may be in several parts, at any distance: only their number is known to cover them
         share._replace(
             guarantee=replace(
                 share.guarantee,
@@ -171,7 +171,7 @@ def _dearest(parts: list[list[Share]]) -> list[Share]:
         )
         for share in dearest
     ]
-    # parts in their order, the first run of the most expensive one at its place
+    # parts in order, the first run of the most expensive one in its place
     named = [share.learner for part in paying for share in (part if part is not dearest else part[:1])]
     names = list(dict.fromkeys(named))
     name = " or ".join(names) if len(names) > 1 else f"{len(named)} of {names[0]}"
@@ -180,7 +180,7 @@ def _dearest(parts: list[list[Share]]) -> list[Share]:
 
 
 def _tables(shares: list[Share]) -> tuple[bool, int]:
-    """Whether all runs fix their users, and how many tables of users there are that may take two for one."""
+    """Whether all runs hold their users fixed, and how many tables of users may confuse two users."""
     hidden = sum(share.tables for share in shares if share.guarantee.collision > 0.0)
     return not hidden, max(hidden, 1)
 
@@ -223,7 +223,7 @@ def _squares_of_users(parts: Parts, held: list[float]) -> list[float]:
 
 
 def squares_of(accounts: Iterable[Account]) -> list[float]:
-    """Return the squares of the mu, of all but slack, that add up: of each group those of its most expensive part."""
+    """Return the squares of mu (of all but slack) that add up: for each group those of its most expensive part."""
     known = list(accounts)
     shared = {account.group for account in known if account.group != account.plan_id}
     # a journal may have 10^5 runs, and most stand alone

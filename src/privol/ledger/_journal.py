@@ -1,4 +1,4 @@
-"""The file of a ledger: lines that are only ever added, each with a checksum over itself and all before it."""
+"""The file of a ledger: lines that are only ever appended, each with a checksum of itself and all earlier lines."""
 
 from __future__ import annotations
 
@@ -109,12 +109,12 @@ def read_journal(path: str | os.PathLike[str]) -> JournalRecords:
             whole = found == _digest(digest, record)
         except (ValueError, TypeError, AttributeError, KeyError):
             if last or (b"\0" in line and size + len(line) + 1 == len(content)):
-                break  # cut short by a crash: nobody was told that it was written
+                break  # cut short by a crash: nobody was told that it had been written
             _refuse(target, f"line {number} is damaged")
         if not whole or record.get("number") != number or (length != len(line) and not last):
             _refuse(target, f"line {number} was altered, or one before it is missing (its checksum does not match)")
         records.append(record)
-        ended = not last  # without its newline, a record counts as written: more may be spent by it, never less
+        ended = not last  # a record without its newline counts as written: that can only overstate the spending
         digest, size = found, size + length + ended
     if records:
         first = records[0]
@@ -227,7 +227,7 @@ class Journal:
             raise
 
     def _is_new(self, first: Record) -> bool:
-        """Whether there is nothing yet, or no more than a crash left of the first record."""
+        """Whether the file is empty, or holds only what a crash left of the first record."""
         line, _ = _line(1, "", first)
         with open(self.path, "rb") as file:
             content = file.read(len(line))
@@ -239,7 +239,7 @@ class Journal:
             (self._opened if kind == "open" else self._closed)[str(record.get("plan_id"))] = record
 
     def _has(self, record: Record) -> bool:
-        """Whether it says nothing new of an account that is opened once, and closed once."""
+        """Whether the record adds nothing about an account, which is opened once and closed once."""
         plan_id = str(record.get("plan_id"))
         if record.get("kind") == "open":
             return plan_id in self._opened and all(self._opened[plan_id].get(name) == record[name] for name in record)
@@ -279,6 +279,6 @@ class Journal:
         self._unsure = False
 
     def close(self) -> None:
-        """Let another writer have it; again does nothing."""
+        """Release the file for another writer; closing again does nothing."""
         self._file.close()
         self._lock.release()

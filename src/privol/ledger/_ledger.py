@@ -34,7 +34,7 @@ from ._shared import Shared
 __all__ = ["Ledger"]
 
 _ENTRY_FORMAT, _ENTRY_VERSION = "privol.ledger-entry", 1
-# What collisions of users' hashes may add to the delta of a limit, as a share of it.
+# The largest share of a limit's delta that collisions of users' hashes may take.
 _COLLISIONS = 2.0**-36
 
 
@@ -86,7 +86,7 @@ class Ledger(Shared):
         self._adjacency = choice(ADJACENCIES, adjacency=adjacency)
         self._slack = number(slack=slack, at_least=0.0, below=1.0)
         self._limit: tuple[float, float, float] | None = None
-        # of the limit's delta: what the slack leaves, fixed before the first run, whatever of the slack is used
+        # of the limit's delta: what the slack leaves, fixed before the first run, however much slack is used
         self._rest = 0.0
         if epsilon is not None and delta is not None:
             mu = gdp_mu(epsilon, delta)
@@ -118,7 +118,7 @@ class Ledger(Shared):
         return {"format": FORMAT, "version": version, "kind": "ledger", "adjacency": self.adjacency, **limit}
 
     def _take_over(self, journal: Journal) -> Journal:
-        """Go on with a journal: its accounts become this ledger's."""
+        """Continue a journal: its accounts become this ledger's."""
         try:
             own = {"slack": 0.0, **self._header(), "version": None}  # the version follows from the slack
             for found in journal.found.records[:1]:
@@ -157,12 +157,12 @@ class Ledger(Shared):
         self._keep(record)
 
     def _keep(self, record: Record) -> None:
-        """Add to the journal of this process, which may be about to be let go; the lock is held."""
+        """Add to this process's journal, even if it is about to be abandoned; the lock is held."""
         assert self._journal is not None
         self._journal.append(record)
 
     def _let_go(self) -> str:
-        """Why nothing can be spent from it any more."""
+        """Return why nothing can be spent from the ledger any more."""
         return f"the ledger of {self.journal} is closed: open its journal by another"
 
     @property
@@ -237,7 +237,8 @@ class Ledger(Shared):
                     self._write(mine._record("open"))
                     self._accounts.append(mine)
                 if not mine.closed:
-                    closed = closed and bool(mine.facts.get("included"))  # of its own runs nobody else knows the end
+                    # only this ledger knows the end of its own runs
+                    closed = closed and bool(mine.facts.get("included"))
                     self._write(mine._follow(now, closed))
                     mine._written = mine._last
 
@@ -255,7 +256,7 @@ class Ledger(Shared):
         with self._lock:
             if self._journal is None or os.getpid() != self._pid:
                 return
-            closed, self._closed = self._closed, True  # no run begins any more
+            closed, self._closed = self._closed, True  # no new run begins
             accounts = [account for account in self._accounts if not account.closed]
         try:
             for account in accounts:
@@ -267,7 +268,7 @@ class Ledger(Shared):
 
     @property
     def adjacency(self) -> str:
-        """The relation that every run has."""
+        """The adjacency that all runs have."""
         return self._adjacency
 
     @property
@@ -377,7 +378,7 @@ class Ledger(Shared):
         return account
 
     def _held(self) -> list[Share]:
-        """What runs hold: open ones what they reserved, closed ones what they spent; the lock is held."""
+        """The shares that runs hold: reservations of open ones, spending of closed ones; the lock is held."""
         return held_by(self._accounts)
 
     def _squares(self) -> list[float]:
@@ -524,9 +525,9 @@ class Ledger(Shared):
             record: dict[str, Any] = {"format": _ENTRY_FORMAT, "version": _ENTRY_VERSION, **asdict(account.entry())}
             record["reserved_mu_squared"] = account.reserved_mu_squared
             if not record["slack"]:
-                del record["slack"]  # younger than the format; where it counts, mu_squared says that there is no mu
+                del record["slack"]  # newer than the format; where it matters, mu_squared states that there is no mu
             if record["beside"] is None:
-                del record["beside"]  # younger too; who does not know it adds the squares
+                del record["beside"]  # newer, too; a reader that does not know it adds the squares
             for name in ("mu_squared", "pure_epsilon", "reserved_mu_squared"):
                 record[name] = as_json(record[name])
             record["guarantee"] = account.guarantee.to_record()
@@ -555,8 +556,8 @@ _ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
-    # Another thread may have held a lock at the fork; that thread does not exist here, so nobody would ever free it.
-    # No process has a negative number: the child stays refused even if the system gives out its parent's again.
+    # Another thread may have held a lock at the fork; that thread does not exist here, so the lock would never be
+    # released. No process has a negative number: the child stays refused even if the system reuses its parent's number.
     for ledger in _ledgers:
         ledger._lock = threading.RLock()
         ledger._pid = -1

@@ -1,4 +1,4 @@
-"""Objects that exist once, and what copies and pickles have in their place."""
+"""Objects that exist only once, and what copies and pickles hold in their place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Shared:
 
 
 class LostLedger:
-    """What an unpickled learner has instead of the ledger that it shared: with it, it cannot learn."""
+    """What an unpickled learner has in place of its shared ledger: it cannot learn with it."""
 
     def __repr__(self) -> str:
         return "<the ledger of the process that pickled this>"

@@ -50,7 +50,7 @@ class Block:
 
 
 class _Step(NamedTuple):
-    """A block (None at the end), and what was known of the iteration just after it was made."""
+    """A block (None at the end), and what was known about the iteration just after the block was made."""
 
     block: Block | None
     fraction: float
@@ -123,8 +123,8 @@ class Stream:
         self._cells: Mapping[str, Mapping[str, int]] | None = None
         self._cell_rows: int | None = None
         self._read_ahead = read_ahead
-        self._next: tuple[Source, int] = (source, 0)  # of the next iteration, and the rows before it
-        self._named = source  # of those after it
+        self._next: tuple[Source, int] = (source, 0)  # for the next iteration, and the rows before it
+        self._named = source  # for the ones after that
         facts = self._facts = source.facts
         if not source.sparse and facts.merge:
             block_rows = max(1, min(block_rows, BLOCK_BYTES // (8 * source.n_features)))
@@ -242,12 +242,12 @@ class Stream:
         return self._taken(ReadAhead(steps) if self._read_ahead else steps(lambda: None), os.getpid())
 
     def _taken(self, steps: ReadAhead[_Step] | Generator[_Step], pid: int) -> Iterator[Block]:
-        """Hand out the blocks of an iteration, and note how far it is, in the consumer's thread."""
+        """Hand out the blocks of an iteration and record its progress, in the consumer's thread."""
         self._fraction = 0.0
         self._cells = self._cell_rows = None
         with closing(steps):
             while True:
-                # Both processes would share one position in the file, and the thread exists in one of them only.
+                # Both processes would share one position in the file, and the thread exists in only one of them.
                 if os.getpid() != pid:
                     raise StreamError(
                         f"{self.source}: an iteration cannot go on in a forked process, open the stream there"
@@ -258,7 +258,7 @@ class Stream:
                     self._cells, self._cell_rows = step.cells, step.cell_rows
                     return
                 yield step.block
-                del step  # else the block would stay alive until the next one is there
+                del step  # otherwise the block would stay alive until the next one is there
 
     def _steps(self, source: Source, rows: int, alive: Callable[[], None]) -> Generator[_Step]:
         """Make the blocks after so many rows; in a thread of its own where the stream reads ahead."""

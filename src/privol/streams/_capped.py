@@ -1,7 +1,7 @@
-"""A cap on the rows of a user that counts before anything is made of a row: some rows teach, and others are learnt.
+"""A cap on the rows of a user that counts before rows are made: some rows teach, and others are learnt.
 
-Both parts of the stream are the same user's, so the rows of both count: :class:`privol.streams._users.CappedSource`
-would see those that are learnt alone.
+Both parts of the stream belong to the same users, so rows of both count: :class:`privol.streams._users.CappedSource`
+would see only those that are learnt.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def capped_by(schema: Schema | None, columns: Columns) -> Columns:
 
 
 def _check_takes_null_rows(schema: Schema) -> None:
-    """Refuse a schema that refuses rows without cells, which surplus rows are, before it does so with the first."""
+    """Refuse a schema that refuses rows without cells, as surplus rows are, before the first such row comes."""
     why = f"where rows teach and user.surplus of {schema.name} is 'null': a null row has no cells"
     for name, column in schema.columns:
         if getattr(column, "missing", None) == "refuse":
@@ -99,14 +99,16 @@ class CappedColumns(ColumnsAround):
             users_fixed=not self._null,
             user=self._column,
         )
-        self._latest: tuple[int, Any] = (1, np.arange(0))  # number of the first row kept of a batch, and its own places
-        self._whose: list[tuple[int, Any]] = []  # of batches: number of the first row kept, and the users of its rows
-        self.asked = False  # whether these are asked for; else they are dropped with the next batch
+        # for the latest batch: number of its first kept row, and the places of its kept rows
+        self._latest: tuple[int, Any] = (1, np.arange(0))
+        # for each batch: number of its first kept row, and the users of its rows
+        self._whose: list[tuple[int, Any]] = []
+        self.asked = False  # whether users are asked for; otherwise they are dropped with the next batch
         self._note(0, 0)
 
     @property
     def ahead(self) -> bool:
-        """Not: whose the rows are, and how many are dropped, is asked of the latest batch."""
+        """False: the users of rows, and the dropped rows, are asked of the latest batch."""
         return False
 
     def _note(self, over: int, near: int) -> None:
@@ -159,7 +161,7 @@ class CappedColumns(ColumnsAround):
                 yield found
 
     def whose(self, first: int, rows: int, key: bytes) -> npt.NDArray[np.void]:
-        """Return whose so many rows are of those that were kept, from this one on: each is asked for once, in order."""
+        """Return the users of ``rows`` kept rows from ``first`` on; each is asked for once, in order."""
         seen = np.zeros(rows, dtype=SEEN)
         seen["row"] = np.arange(first, first + rows)
         done = 0
@@ -178,7 +180,7 @@ class CappedColumns(ColumnsAround):
         return seen
 
     def located(self, error: StreamError) -> StreamError:
-        """By the row of the input, of which the others are dropped."""
+        """Return the error with the row's number in the input, counting dropped rows."""
         first, places = self._latest
         at = None if error.row is None else error.row - first
         if at is not None and 0 <= at < len(places) and places[at] != error.row:
@@ -193,12 +195,12 @@ class CappedColumns(ColumnsAround):
 
 
 def counted(source: Source, columns: Columns) -> Source:
-    """Return rows that say how many a cap on their columns took, where there is one."""
+    """Return rows that state how many a cap on their columns dropped, if there is a cap."""
     return CountedRows(source, columns) if isinstance(columns, CappedColumns) else source
 
 
 class CountedRows(Wrapper):
-    """Rows of capped columns, which say how many the cap took and, where that is asked for, whose they are."""
+    """Rows of capped columns that state how many the cap dropped and, on request, their users."""
 
     def __init__(self, source: Source, columns: CappedColumns) -> None:
         self._source, self._capped = source, columns
@@ -208,7 +210,7 @@ class CountedRows(Wrapper):
         self._key: bytes | None = None
 
     def named(self, key: bytes) -> CountedRows:
-        """Return the same rows, which say whose they are by a hash of this key."""
+        """Return the same rows, which state their users as hashes with this key."""
         other = copy(self)
         other._key = key
         return other

@@ -26,7 +26,7 @@ DELAY_CONDITION = (
 
 
 class Wrapper(Source):
-    """Rows of another source, fewer of them or in another order; their number is not known beforehand."""
+    """Rows of another source, fewer of them or in another order; their number is not known in advance."""
 
     def __init__(self, source: Source, condition: str) -> None:
         self._source = source
@@ -36,7 +36,7 @@ class Wrapper(Source):
         self.sparse = source.sparse
 
     def _note_cells(self) -> None:
-        """Take over at the end of an iteration what its source has counted."""
+        """Take over, at the end of an iteration, what its source has counted."""
         self.cells, self.cell_rows = self._source.cells, self._source.cell_rows
 
 
@@ -89,7 +89,7 @@ class DelayedSource(Wrapper):
         self._note_cells()
 
     def _join(self, piece: Piece, waiting: _Waiting, first_row: int) -> Piece | None:
-        """Return the rows that a piece lets learn, in the order of the events, and keep those that wait."""
+        """Return the rows that can be learnt after a piece, in the order of the events, and keep those that wait."""
         n = int(piece.X.shape[0])
         if piece.y is None or piece.keys is None:
             raise StreamError(f"{self.name}, from row {first_row}: rows without targets or keys cannot be joined")
@@ -97,7 +97,7 @@ class DelayedSource(Wrapper):
         users = [None] * n if piece.users is None else _texts(piece.users, n)
         comes_later = np.isnan(piece.y).tolist()
         bare = [False] * n if piece.bare is None else piece.bare.tolist()
-        taken: list[int] = []  # where each learnt row is: in the piece, or below 0 in the store
+        taken: list[int] = []  # position of each learnt row: in the piece, or negative in the store
         labels: list[int] = []
         owners: list[str | None] = []
         rows = waiting.rows
@@ -145,8 +145,8 @@ class DelayedSource(Wrapper):
 class _Waiting:
     """Rows that wait: in ``rows`` by key, oldest first, as (place, user).
 
-    A place from 0 is a row of the present piece, one below 0 a row of the store. Places of the store that become free
-    are used again only after the piece, whose learnt rows may still be in them.
+    Places from 0 on are rows of the present piece, negative places rows of the store. Places of the store that become
+    free are reused only after the piece, because its learnt rows may still be in them.
     """
 
     def __init__(self, sparse: bool, n_features: int) -> None:

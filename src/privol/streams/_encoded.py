@@ -1,4 +1,4 @@
-"""Rows of a table as a schema says, with its delay and its cap: of one that is stated, or that is learnt from them."""
+"""Rows of a table under a schema, which is stated or learnt from them, with its delay and its cap."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def schema_source(
     source: Source = (CountedSource if count_cells else ColumnSource)(columns, encoder)
     inferred = columns.facts.inferred
     if not (schema.others == "number" or any(not isinstance(place, str) for place in schema.special)):
-        # What is asked for by name is found wherever it stands.
+        # Columns asked for by name are found in any position.
         inferred = tuple(what for what in inferred if what != "columns")
     schema = encoder.schema
-    # an input has conditions of its own where its rows are counted by users already
+    # an input whose rows are counted by users already has conditions of its own
     conditions = (*schema.conditions_from(columns.facts.first_row), *columns.facts.conditions)
     source.facts = replace(columns.facts, inferred=inferred, conditions=conditions)
     if target and schema.delay is not None:
@@ -91,7 +91,7 @@ def encoded_source(
 
 
 def declared_by(encoder: StreamEncoder) -> Schema | None:
-    """Return what is declared of the input of an encoder."""
+    """Return what is declared about the input of an encoder."""
     return None if encoder.declared is None else Schema.load(encoder.declared, partial=True)
 
 
@@ -114,7 +114,7 @@ def learnt_source(
 
 
 def encoded_rows(encoder: StreamEncoder, source: Source) -> Source:
-    """Learn from the first rows which features are frequent; return these features of the others."""
+    """Learn from the first rows which features are frequent; return these features of the other rows."""
     rest = encoder.learn_rows(source)
     assert encoder.schema_.rows is not None
     found = FrequentSource(rest, encoder.schema_.rows, encoder.schema_.conditions_from(rest.facts.first_row))

@@ -1,4 +1,4 @@
-"""The first rows of an input: what comes after them is neither encoded nor, where it can be helped, read."""
+"""The first rows of an input: later ones are neither encoded nor, if possible, read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FirstOfColumns(ColumnsAround):
 
 
 class FirstOfRows(Source):
-    """A source without the rows after so many; parameters as for :class:`FirstOfColumns`."""
+    """A source without its later rows; parameters as for :class:`FirstOfColumns`."""
 
     def __init__(self, source: Source, rows: int) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""Streams that go on where another stream of the same rows had stopped: for runs that outlive their process."""
+"""Streams that continue where an earlier stream of the same rows stopped: for runs that outlive their process."""
 
 from __future__ import annotations
 

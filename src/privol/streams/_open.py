@@ -1,4 +1,4 @@
-"""The one door to all streams."""
+"""The one entrance to all streams."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def open_stream(
     if stated is not None:
         given = {"target": None if target is False else target, "classes": classes, "positive": positive}
         given |= {"ranges": ranges, "header": header, "sep": sep, "encoding": encoding, "columns": columns}
-        if stated.rows is not None:  # of which it says no more than what becomes of their features
+        if stated.rows is not None:  # it only states what becomes of their features
             given = {"ranges": ranges}
             n_features = stated.rows.features if n_features is None else n_features
         for name, value in given.items():
@@ -360,13 +360,13 @@ def learn_schema(
 
 
 def _written(csv: CsvOptions) -> dict[str, Any]:
-    """What a schema says of a CSV file that is read with these options."""
+    """A schema's description of a CSV file that is read with these options."""
     default = CsvOptions()
     return {f.name: getattr(csv, f.name) for f in fields(csv) if getattr(csv, f.name) != getattr(default, f.name)}
 
 
 def _with_declared(options: Options, encoder: StreamEncoder) -> Options:
-    """Return the options with what is declared of the file, where an encoder learns the rest."""
+    """Return the options with what is declared about the file, if an encoder learns the rest."""
     if encoder.declared is None:
         return options
     file, stated = Schema.load(encoder.declared, partial=True).file, _written(options.csv)

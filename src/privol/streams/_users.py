@@ -1,4 +1,4 @@
-"""At most so many rows of each user, and not too near to each other: what a guarantee for users rests on."""
+"""At most so many rows of each user, and not too near to each other, which a guarantee for users rests on."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NULL_CONDITION = (
 
 
 def condition_of(separation: int, *, null: bool) -> str:
-    """What a cap takes for granted."""
+    """What a cap assumes."""
     return NULL_CONDITION if null else CAP_CONDITION if separation == 1 else APART_CONDITION
 
 
@@ -112,7 +112,7 @@ class CappedSource(Wrapper):
         )
         self._users = users
         self._key: bytes | None = None
-        self._rows, self._place = 0, 0  # that were handed out before, and the place of the last of them in the input
+        self._rows, self._place = 0, 0  # rows handed out before, and the place of the last of them in the input
         self._seen: Seen = tuple
         self._whole = self
         self._note(0, 0)
@@ -138,7 +138,7 @@ class CappedSource(Wrapper):
         return other
 
     def _table(self) -> UserTable:
-        """The users as they were seen so far."""
+        """The users seen so far."""
         words: dict[str, Any] = {"every": self._null, "max_users": self._max_users, "key": self._key}
         table = UserTable(self._max_rows, self._separation, **words)
         at = 0
