@@ -5,7 +5,8 @@ whole fit without making rows, the questions, and what a question costs that is 
 
     mpiexec -n 2 python bench/parts.py --ranks       (--rows, --dim, --parts: more points)
 
-``--batch B``: PQFTL with leaves of B rows in the place of an offline learner.
+``--batch B``: PQFTL with leaves of B rows in the place of an offline learner. ``--steps B``: DPFTRL with steps of B
+rows, beside the same run of one process.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from privol import PQFTL, ObjectivePerturbation
+from privol import DPFTRL, PQFTL, ObjectivePerturbation
 from privol.distributed import Crew, DaskCrew, LocalCrew, RankCrew, Ranks, Session
 from privol.errors import PrivacyWarning
 
@@ -81,26 +82,43 @@ class Watched:
         return self._crew.serve()
 
 
-def fit(crew: Crew, parts: list[MadeRows], batch: int | None = None) -> tuple[dict[str, float], bytes]:
+def learner_of(words: argparse.Namespace) -> Any:
+    if words.batch is not None:
+        return PQFTL(x_bound=2.0, batch=words.batch, random_state=1)
+    if words.steps is not None:
+        return DPFTRL(x_bound=2.0, batch=words.steps, release="last", random_state=1)
+    return ObjectivePerturbation(x_bound=2.0, random_state=1)
+
+
+def fit(crew: Crew, parts: list[MadeRows], words: argparse.Namespace) -> tuple[dict[str, float], bytes]:
     """Seconds of all but making rows, of single questions, and the model."""
-    watched = Watched(crew)
-    learner: Any = ObjectivePerturbation(x_bound=2.0, random_state=1)
-    if batch is not None:
-        learner = PQFTL(x_bound=2.0, batch=batch, random_state=1)
+    watched, learner, passes = Watched(crew), learner_of(words), questions(words)
     start = time.perf_counter()
     learner.fit_parts(parts, watched)
     whole = time.perf_counter() - start
     if not crew.curator:
         return {}, b""
     counted = {"fit": whole - watched.seconds["about"], "questions": float(sum(watched.asked.values()) - 1)}
-    passes = PASSES if batch is None else MOMENTS
     counted |= {name: watched.seconds[name] / max(watched.asked[name], 1) for name in passes}
     counted |= {f"{name}s": float(watched.asked[name]) for name in passes}
     return counted, learner.coef_.tobytes()
 
 
-PASSES = ("losses", "hessian", "along", "margins")
-MOMENTS = ("leaves", "rest")
+def questions(words: argparse.Namespace) -> tuple[str, ...]:
+    """What is asked, that about no rows first."""
+    if words.steps is not None:
+        return ("gradients",)
+    return ("losses", "hessian", "along", "margins") if words.batch is None else ("leaves", "rest")
+
+
+def one_process(parts: list[MadeRows], words: argparse.Namespace) -> float:
+    """Seconds of a fit of all rows in one process, one after the other."""
+    blocks = [block for part in parts for block in part]
+    X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
+    learner = learner_of(words)
+    start = time.perf_counter()
+    learner.fit(X, y)
+    return time.perf_counter() - start
 
 
 def main() -> None:
@@ -110,6 +128,7 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, help="of PQFTL")
+    parser.add_argument("--steps", type=int, help="of DPFTRL")
     parser.add_argument("--ranks", action="store_true")
     parser.add_argument("--dask", type=int, nargs="*", default=[1, 2], help="workers of Dask")
     words = parser.parse_args()
@@ -132,25 +151,26 @@ def main() -> None:
                 crews[f"{count} Dask"] = DaskCrew(stack.enter_context(Client(cluster)))
         found: dict[str, list[dict[str, float]]] = {name: [] for name in crews}
         empty: dict[str, list[float]] = {name: [] for name in crews}
-        models = set()
+        models, plain = set(), list[float]()
         for _ in range(words.rounds):
+            if words.steps is not None and not words.ranks:
+                plain.append(one_process(parts, words))
             for name, crew in crews.items():
-                counted, model = fit(crew, parts, words.batch)
-                bare, _ = fit(crew, tiny, words.batch)
+                counted, model = fit(crew, parts, words)
+                bare, _ = fit(crew, tiny, words)
                 if crew.curator:
                     models.add(model)
                     found[name].append(counted)
-                    empty[name].append(bare["losses" if words.batch is None else "leaves"])
+                    empty[name].append(bare[questions(words)[0]])
         if not any(found.values()):
             return
         print(f"{words.rows:,} rows x {words.dim}, {words.parts} parts, medians of {words.rounds}; ms a question")
         print(f"{len(models)} different model(s)")
+        if plain:
+            print(f"one process: fit {statistics.median(plain):.2f} s")
         for name, rounds in found.items():
             middle = {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
-            shown = ", ".join(
-                f"{key} {1000 * middle[key]:.1f} x {middle[f'{key}s']:.0f}"
-                for key in (PASSES if words.batch is None else MOMENTS)
-            )
+            shown = ", ".join(f"{key} {1000 * middle[key]:.1f} x {middle[f'{key}s']:.0f}" for key in questions(words))
             bare_ms = 1000 * statistics.median(empty[name])
             print(f"{name:>10}: fit {middle['fit']:.2f} s; {shown}; a question of no rows {bare_ms:.2f}")
 

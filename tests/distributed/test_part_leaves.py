@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
-from mpi_jobs import codes, tasks, texts
-from part_rows import LEAVES, SIZES, Stream, leaf_learner, parts_of, rows_of, shown
+from part_rows import LEAVES, SIZES, Stream, leaf_learner, leaves_alone, parts_of, rows_of, shown
 
 from privol import PQFTL
 from privol._core._least_squares import leaf_moments, moments_size
@@ -33,19 +30,14 @@ def in_order(leaf, at_once=1 << 30):
     return np.array(turns + rest)
 
 
-@pytest.fixture(scope="module")
-def alone():
-    return {name: shown(leaf_learner(name).fit_parts(parts_of("real"), LocalCrew())) for name in LEAVES}
-
-
 @every
-def test_the_bits_of_one_run_on_the_rows_in_that_order(name, alone):
+def test_the_bits_of_one_run_on_the_rows_in_that_order(name):
     learner = leaf_learner(name).fit_parts(parts_of("real"), LocalCrew(3))
-    assert shown(learner) == alone[name]
+    assert shown(learner) == leaves_alone()[name]
     X, y, _ = rows_of("real")
     order = in_order(learner._run.plan.batch)
     whole = leaf_learner(name).fit(X[order], y[order])
-    assert shown(whole) == alone[name]
+    assert shown(whole) == leaves_alone()[name]
     assert whole._diagnostics() == learner._diagnostics()
     assert whole.ledger_.spent == learner.ledger_.spent
 
@@ -128,21 +120,14 @@ def test_a_leaf_sum_is_learnt_only_at_the_end_of_a_leaf():
     for wrong, rows in ((np.zeros(26), 7), (np.zeros(27), 6)):
         with pytest.raises(InvalidParameter, match="a leaf has 27 sums"):
             state.learn_leaf(wrong, rows)
-    state.learn_leaf(np.zeros(27), 7)
+    for size in (np.nan, -np.inf, 7.001 * np.sqrt(2.0)):
+        with pytest.raises(InvalidParameter, match=r"the sum of the moments of 7 rows must be finite and no longer"):
+            state.learn_leaf(np.r_[0.0, size, np.zeros(25)], 7)
+    state.learn_leaf(np.r_[0.0, 7.0 * np.sqrt(2.0), np.zeros(25)], 7)
     assert learner.n_rows_ == 14
     tree = leaf_learner("batch", design="tree", horizon=100).partial_fit(X[:7], y[:7])
     with pytest.raises(InvalidParameter, match="added up in doubles"):
         tree._run.state.learn_leaf(np.zeros(27), 7)
-
-
-@pytest.mark.mpi
-def test_the_same_bits_on_any_number_of_ranks(tmp_path, alone):
-    tasks(*[(count, tmp_path / f"leaves-{count}", "parts-leaves") for count in (1, 2, 4)])
-    for count in (1, 2, 4):
-        folder = tmp_path / f"leaves-{count}"
-        assert codes(folder) == [0] * count, texts(folder, "traceback")
-        for rank in range(count):
-            assert json.loads((folder / f"leaves-{rank}.json").read_text()) == alone
 
 
 def test_a_part_that_has_changed_ends_the_call(monkeypatch, tmp_path):
@@ -171,3 +156,19 @@ def test_a_part_that_has_changed_ends_the_call(monkeypatch, tmp_path):
     with pytest.raises(PartFailure, match=rf"part 'real-{last}': another worker has read other rows"):
         learner.fit_parts(parts_of("real", {last: "moves"}, tmp_path), crew)
     assert asked
+
+
+def test_sums_that_no_rows_have_end_the_run(monkeypatch):
+    real = _part_sums.HeldLeaves.leaves
+
+    def leaves(held, first, n, words):
+        sums, *counts = real(held, first, n, words)
+        if len(sums) > 10 and held.about()["name"] == "real-2":
+            sums[9, 3] = np.nan
+        return sums, *counts
+
+    monkeypatch.setattr(_part_sums.HeldLeaves, "leaves", leaves)
+    learner = leaf_learner("batch")
+    with pytest.raises(PartFailure, match="part 'real-2': the sum of the moments of 7 rows must be finite"):
+        learner.fit_parts(parts_of("real"), LocalCrew())
+    assert learner.n_rows_ == (300 // 7 + 9) * 7

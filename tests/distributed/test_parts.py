@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from mpi_jobs import codes, tasks, texts
 from objective_tools import kernel_square
-from part_rows import CASES, SIZES, Stream, found_of, leaf_learner, make, parts_of, rows_of, shown
+from part_rows import CASES, SIZES, Stream, found_of, leaf_learner, make, parts_of, rows_of, shown, step_learner
 
 from privol import ObjectivePerturbation, OutputPerturbation, open_stream
 from privol._core._newton import minimise
@@ -23,6 +23,7 @@ from privol._core._row_sums import RowSums, join
 from privol.distributed import DaskCrew, FilePart, LocalCrew, file_parts
 from privol.errors import InvalidParameter, InvalidRow, PartFailure, StateError, StreamError
 from privol.learners import _part_sums, least_squares, offline
+from privol.learners._part_runs import PartsLearner
 from privol.learners._part_sums import PartReader
 from privol.ledger import Ledger
 from privol.losses import Logistic, SmoothHinge
@@ -492,23 +493,28 @@ def test_a_dask_worker_that_is_killed_is_replaced(cluster, alone, monkeypatch, t
 
 
 @pytest.mark.process
-def test_a_dask_worker_that_is_killed_in_an_online_run_is_replaced(cluster, monkeypatch):
+@pytest.mark.parametrize("kind", ["leaves", "steps"])
+def test_a_dask_worker_that_is_killed_in_an_online_run_is_replaced(kind, cluster, monkeypatch):
     workers, client = cluster
     workers.scale(2)
     client.wait_for_workers(2)
     monkeypatch.setattr(least_squares, "_AT_ONCE", 27 * 8)
-    expected = shown(leaf_learner("batch").fit_parts(parts_of("real"), LocalCrew()))
-    real, killed = least_squares.LeastSquaresRun.count, []
 
-    class Run(least_squares.LeastSquaresRun):
-        def count(self, clipped, null):
-            if self.n_rows > 300 and not killed:
-                killed.extend(client.run(os.getpid).values())
-                os.kill(killed[0], signal.SIGKILL)
-            real(self, clipped, null)
+    def fitted(crew):
+        learner, rows = (leaf_learner("batch"), "real") if kind == "leaves" else step_learner("custom", batch=200)
+        return shown(learner.fit_parts(parts_of(rows), crew))
 
-    monkeypatch.setattr(least_squares, "LeastSquaresRun", Run)
-    assert shown(leaf_learner("batch").fit_parts(parts_of("real"), DaskCrew(client))) == expected
+    expected = fitted(LocalCrew())
+    real, killed = PartsLearner._keep_sums, []
+
+    def kills(learner, run, rows):
+        real(learner, run, rows)
+        if run.state.n_rows > 300 and not killed:
+            killed.extend(client.run(os.getpid).values())
+            os.kill(killed[0], signal.SIGKILL)
+
+    monkeypatch.setattr(PartsLearner, "_keep_sums", kills)
+    assert fitted(DaskCrew(client)) == expected
     assert killed
     assert killed[0] not in client.run(os.getpid).values()
 

@@ -6,17 +6,19 @@ import json
 import os
 import signal
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 from scipy import sparse
 
-from privol import PQFTL, ObjectivePerturbation, OutputPerturbation
-from privol.distributed import RankCrew
+from privol import DPFTRL, PQFTL, ObjectivePerturbation, OutputPerturbation
+from privol.distributed import LocalCrew, RankCrew
 from privol.errors import InvalidRow, RankFailure
 from privol.ledger import Ledger
 from privol.losses import Custom
+from privol.state import State
 
 SIZES = (300, 1, 517, 256, 40)  # whole blocks of 256 rows, parts of one, and a single row
 
@@ -136,6 +138,31 @@ def leaf_learner(name, **words):
     return PQFTL(**{"x_bound": 1.2, "random_state": 5, **LEAVES[name], **words})
 
 
+@cache
+def leaves_alone():
+    """What one worker finds in this process."""
+    return {name: shown(leaf_learner(name).fit_parts(parts_of("real"), LocalCrew())) for name in LEAVES}
+
+
+STEPS = {
+    "logistic": (DPFTRL, "two", {}),
+    "classes": (DPFTRL, "three", {"loss": "softmax", "class_weight": {"b": 3.0}, "release": 200}),
+    "hinge": (DPFTRL, "three", {"loss": "hinge", "design": "independent", "discount": 0.99, "release": "last"}),
+    "custom": (DPFTRL, "real", {"loss": BOWL, "fit_intercept": False, "batch": 100}),
+    "wide": (DPFTRL, "wide", {"design": "sqrt", "epsilon": 50.0}),
+    "plain": (DPFTRL, "two", {"epsilon": np.inf, "window": 256}),
+}
+
+
+FEW_STEPS = ("classes", "custom")  # of which ranks that share a processor ask each other
+
+
+def step_learner(name, **words):
+    kind, rows, given = STEPS[name]
+    start = {"batch": 64} if kind is DPFTRL else {}
+    return kind(**{"x_bound": 1.2, "random_state": 5, **start, **given, **words}), rows
+
+
 def shown(learner):
     """All that an online run has released, but for models in between: their average has them."""
     return [*found_of(learner), learner.average_coef_.tobytes().hex(), learner.n_rows_, learner.n_releases_]
@@ -194,6 +221,38 @@ def leaves(ranks, folder):
     """PQFTL, on every rank what it has then."""
     found = {name: shown(leaf_learner(name).fit_parts(parts_of("real"), RankCrew(ranks))) for name in LEAVES}
     (folder / f"leaves-{ranks.rank}.json").write_text(json.dumps(found))
+    found = {}
+    for name in FEW_STEPS:
+        learner, kind = step_learner(name, batch=300)
+        found[name] = shown(learner.fit_parts(parts_of(kind), RankCrew(ranks)))
+    (folder / f"steps-{ranks.rank}.json").write_text(json.dumps(found))
 
 
-PARTS = {"parts-bits": bits, "parts-leaves": leaves, "parts-refused": refused, "parts-killed": killed}
+def kept(ranks, folder):
+    """The curator fails in the middle of a run that is kept, and goes on when all ranks call again."""
+    learner, kind = step_learner("logistic", batch=256)
+    state, real, steps = State(folder / "run", every=300), DPFTRL._keep_sums, []
+
+    def fails(self, run, rows):
+        real(self, run, rows)
+        steps.append(rows)
+        if len(steps) == 3:
+            raise OSError("the curator is in trouble")
+
+    DPFTRL._keep_sums = fails
+    try:
+        learner.fit_parts(parts_of(kind), RankCrew(ranks), checkpoint=state)
+    except (OSError, RankFailure) as error:
+        (folder / f"failed-{ranks.rank}.txt").write_text(f"{type(error).__name__}\n")
+    learner, _ = step_learner("logistic", batch=256)
+    learner.fit_parts(parts_of(kind), RankCrew(ranks), checkpoint=state)
+    (folder / f"kept-{ranks.rank}.json").write_text(json.dumps(shown(learner)))
+
+
+PARTS = {
+    "parts-bits": bits,
+    "parts-leaves": leaves,
+    "parts-refused": refused,
+    "parts-killed": killed,
+    "parts-kept": kept,
+}

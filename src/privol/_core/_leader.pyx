@@ -3,12 +3,24 @@
 import numpy as np
 
 cimport numpy as cnp
+from libc.math cimport sqrt
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from ..errors import InvalidParameter, StateError
 from ._prefix_plan cimport ByEpoch, PrefixPlan, pv_by_epoch, pv_prefix, pv_prefix_bind, pv_prefix_go_to, pv_prefix_size
-from ._rows cimport PV_ENTRY_MAX, PV_NEED_FAR, PV_OK, pv_rows, pv_status
+from ._losses cimport CustomCallbacks, bind_loss, callbacks_of
+from ._noise cimport first_pass, pv_wipe
+from ._rows cimport (
+    PV_ENTRY_MAX,
+    PV_NEED_FAR,
+    PV_OK,
+    pv_rows,
+    pv_rows_bind,
+    pv_rows_use,
+    pv_status,
+    view_block,
+)
 from ._learner_run cimport LearnerRun, pv_method, pv_plan, pv_state
 
 cnp.import_array()
@@ -47,11 +59,126 @@ cdef extern from "runs/pv_leader.h" nogil:
         double *slow
         double *shown
         int64_t followed
+        const double *given
 
     const pv_method pv_leader_method
 
     pv_status pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient) noexcept
     void pv_leader_end_leaf(pv_leader *it) noexcept
+    pv_status pv_leader_sum(const pv_leader_plan *plan, const double *point, const pv_rows *rows, const double *y,
+                            pv_state *counts, double *slopes, double *sum) noexcept
+
+cdef extern from "prefix/pv_prefix.h" nogil:
+    int pv_prefix_in_doubles(const pv_prefix *s) noexcept
+
+# What a sum of gradients may be longer than their number times their bound, relative to it: by rounding, 1e-9 at most.
+cdef double LONGER = 1e-6
+
+
+cdef int bind_outputs(pv_plan *plan, problem, weights, const double[::1] by_class) except -1:
+    """Scores of a row, and what the losses of classes are multiplied with."""
+    cdef int64_t outputs = problem.outputs
+    if outputs < 1 or problem.dim % outputs or (weights is not None and by_class.shape[0] != max(outputs, 2)):
+        raise InvalidParameter(f"{outputs} scores do not share {problem.dim} coordinates and their classes' weights")
+    plan.outputs.n = outputs
+    plan.outputs.softmax = problem.loss.joint
+    plan.outputs.weights = NULL
+    if weights is not None:
+        plan.outputs.weights = &by_class[0]
+    return 0
+
+
+cdef class GradientSums:
+    """Sums of the gradients of rows at a point: what a run would add up of them as one step.
+
+    Each is a function of the rows and of the point, added up in the order of the rows.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of the run.
+    bound : float
+        As of the run: gradients are scaled to this L2 norm.
+    weights : sequence of float, optional
+        As of the run.
+    """
+
+    cdef pv_leader_plan plan
+    cdef CustomCallbacks user
+    cdef object owners
+    cdef int64_t dim
+
+    def __init__(self, problem, double bound, weights=None):
+        cdef const double[::1] by_class = np.array([] if weights is None else weights, dtype=np.float64)
+        cdef pv_plan *run = &self.plan.run
+        self.user = callbacks_of(problem.loss)
+        bind_loss(&run.loss, problem.loss, self.user)
+        bind_outputs(run, problem, weights, by_class)
+        self.owners = (problem, by_class)
+        self.dim = run.d = problem.dim
+        run.intercept, run.x_bound, run.y_bound = problem.intercept, problem.x_bound, problem.y_bound
+        run.signs = problem.loss.kind == "classification"
+        self.plan.bound = bound
+
+    def of(self, X, targets, point):
+        """Return the sum of the gradients of all rows at a point.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, features)
+            Rows with unusable entries are null rows.
+        targets : ndarray of shape (n,), float64
+            NaN: a null row.
+        point : ndarray of shape (dim,), float64
+
+        Returns
+        -------
+        sum : ndarray of shape (dim,)
+            Secret.
+        clipped, null : int
+            Rows that were scaled, and null rows. Not private.
+
+        Raises
+        ------
+        InvalidParameter
+            If a loss of the user's own returned NaN.
+        """
+        cdef pv_rows rows
+        cdef pv_state counts
+        cdef pv_status status
+        cdef const double[::1] y = np.ascontiguousarray(targets, dtype=np.float64)
+        cdef const double[::1] x = np.ascontiguousarray(point, dtype=np.float64)
+        cdef cnp.ndarray out = np.zeros(self.dim)
+        cdef double[::1] total = out
+        cdef double[::1] slopes = np.zeros(self.plan.run.outputs.n)
+        cdef int64_t features = self.dim // self.plan.run.outputs.n - self.plan.run.intercept
+        _owner = view_block(&rows, X)
+        if rows.n != y.shape[0] or rows.d != features or x.shape[0] != self.dim:
+            raise InvalidParameter(
+                f"rows must be {y.shape[0]} times {features} at {self.dim} coordinates, found {rows.n} times {rows.d} "
+                f"at {x.shape[0]}"
+            )
+        if rows.n == 0:
+            return out, 0, 0
+        pv_rows_bind(&rows)
+        pv_rows_use(&rows, first_pass().level)
+        memset(&counts, 0, sizeof(counts))
+        if self.user is None:
+            with nogil:
+                status = pv_leader_sum(&self.plan, &x[0], &rows, &y[0], &counts, &slopes[0], &total[0])
+        else:
+            self.user.error = None
+            status = pv_leader_sum(&self.plan, &x[0], &rows, &y[0], &counts, &slopes[0], &total[0])
+        pv_wipe(&slopes[0], slopes.shape[0] * sizeof(double))
+        error = None
+        if self.user is not None:
+            error, self.user.error = self.user.error, None
+        if status != PV_OK or error is not None:
+            pv_wipe(&total[0], self.dim * sizeof(double))
+            if error is not None:
+                raise error
+            raise InvalidParameter("the loss returned NaN, or the arithmetic left the finite numbers")
+        return out, counts.n_clipped, counts.n_null
 
 
 cdef class LeaderRun(LearnerRun):
@@ -92,12 +219,9 @@ cdef class LeaderRun(LearnerRun):
                  tuning=None):
         problem = frame.problem
         cdef int64_t dim = problem.dim
-        cdef int64_t outputs = problem.outputs
         cdef int64_t horizon = frame.releases.horizon
         cdef int64_t j
-        cdef const double[::1] by_class
-        if outputs < 1 or dim % outputs or (weights is not None and len(weights) != max(outputs, 2)):
-            raise InvalidParameter(f"{outputs} scores do not share {dim} coordinates and their classes' weights")
+        cdef const double[::1] by_class = np.array([] if weights is None else weights, dtype=np.float64)
         if (
             sums.c.dim != dim or (sums.c.next == NULL and sums.c.horizon != horizon) or sums.c.gram
             or (frame.source is None) == sums.c.noisy
@@ -109,11 +233,8 @@ cdef class LeaderRun(LearnerRun):
         self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_leader), &pv_leader_method, frame, dim,
                    self.n_sums + dim, (2 if tuning is None else 5) * dim)
         self.own_plan.run.magnitude = sums.c.magnitude
-        self.own_plan.run.outputs.n = outputs
-        self.own_plan.run.outputs.softmax = problem.loss.joint
-        if weights is not None:
-            by_class = self.weights = np.array(weights, dtype=np.float64)
-            self.own_plan.run.outputs.weights = &by_class[0]
+        self.weights = by_class
+        bind_outputs(&self.own_plan.run, problem, weights, by_class)
         self.sums = sums
         self.rows = ByEpoch((0.0,)) if rows is None else rows
         self.variance = ByEpoch((0.0,)) if variance is None else variance
@@ -189,6 +310,66 @@ cdef class LeaderRun(LearnerRun):
             if status != PV_OK:
                 self.serve(status)
             self.settle()
+
+    def learn_step(self, cnp.ndarray gradients not None, int64_t rows):
+        """Learn a whole step by the sum of its gradients, of :class:`GradientSums` at ``point()``.
+
+        Of the run's counts only that of the rows is kept; see :meth:`count`.
+
+        Parameters
+        ----------
+        gradients : ndarray of shape (dim,), float64, C-contiguous
+            Secret. Its norm is that of so many gradients at most.
+        rows : int
+            Of the step: those of every step of this run, or of its last one those that are left to the horizon.
+
+        Raises
+        ------
+        InvalidParameter
+            If the sum is not finite, or longer than so many gradients can be: nothing was learnt.
+        """
+        cdef const double[::1] given = gradients
+        cdef pv_rows none
+        cdef int64_t left, now, j
+        cdef double square = 0.0, most = self.own_plan.bound * <double>rows * (1.0 + LONGER)
+        cdef const double[::1] nothing
+        if not pv_prefix_in_doubles(&self.it.sums):
+            raise InvalidParameter("steps are learnt by their sums where these are added up in doubles")
+        left = min(self.sums.c.leaf, self.plan.horizon - self.state.t)
+        if given.shape[0] != self.plan.d or rows < 1 or rows != left or self.it.sums.in_leaf != 0:
+            raise InvalidParameter(
+                f"a step has {self.plan.d} sums of {left} rows, and begins where one has ended: found {given.shape[0]} "
+                f"of {rows}"
+            )
+        for j in range(self.plan.d):
+            square += given[j] * given[j]
+        if not sqrt(square) <= most:
+            raise InvalidParameter(
+                f"the sum of {rows} gradients of norm at most {self.own_plan.bound:g} must be finite and no longer "
+                "than they are; nothing of it was learnt"
+            )
+        self.enter(True)
+        memset(&none, 0, sizeof(none))
+        nothing = np.full(min(rows, 4096), np.nan)  # null rows, of which no entry is read
+        with self.lock:
+            self.check_room(rows)
+            try:
+                left = rows - 1
+                while left > 0:
+                    none.n = now = min(left, <int64_t>nothing.shape[0])
+                    self.run(&none, &nothing[0], NULL)
+                    left -= now
+                none.n = 1
+                self.it.given = &given[0]
+                self.run(&none, &nothing[0], NULL)
+            finally:
+                self.it.given = NULL
+            self.state.n_null -= rows
+
+    def count(self, int64_t clipped, int64_t null):
+        """Add rows that were scaled, and null rows, of steps that were learnt by their sums. Not private."""
+        self.state.n_clipped += clipped
+        self.state.n_null += null
 
     def release_last(self):
         """Publish the point after the last row of a run that ends before its only release was due.

@@ -4,6 +4,7 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from libc.math cimport sqrt
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 from scipy.linalg.cython_lapack cimport dgesv, dpotrf, dsyevd, dtrtrs
@@ -94,6 +95,7 @@ cdef extern from "runs/pv_least_squares.h" nogil:
                                int64_t first, int64_t n, pv_state *counts, double *scratch, double *out) noexcept
     void pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *plan) noexcept
 
+cdef double MOST_MOMENTS = 1.4142149766  # norm of a row's moments in unit bounds: sqrt(2), and 1e-6 for roundings
 cdef int64_t MOST_COORDINATES = 16384  # LAPACK's sizes are 32-bit integers
 
 
@@ -316,13 +318,27 @@ cdef class LeastSquaresRun(LearnerRun):
             Secret.
         rows : int
             Rows of the leaf: the same number for every leaf of this run.
+
+        Raises
+        ------
+        InvalidParameter
+            If the sum is not finite, or longer than the moments of so many rows can be: nothing was learnt.
         """
         cdef const double[::1] given = moments
         cdef int64_t size = pv_moments_size(self.plan.d)
+        cdef int64_t j
+        cdef double square = 0.0
         if self.own_plan.as_printed or not pv_prefix_in_doubles(&self.own.sums):
             raise InvalidParameter("leaves are learnt by their sums where these are added up in doubles")
         if given.shape[0] != size or rows != self.sums.c.leaf or self.own.sums.in_leaf != 0:
             raise InvalidParameter(f"a leaf has {size} sums of {self.sums.c.leaf} rows, and begins where one has ended")
+        for j in range(size):
+            square += given[j] * given[j]
+        if not sqrt(square) <= MOST_MOMENTS * <double>rows:
+            raise InvalidParameter(
+                f"the sum of the moments of {rows} rows must be finite and no longer than theirs can be; nothing of it "
+                "was learnt"
+            )
         none = np.zeros((min(rows, 256), self.plan.d - self.plan.intercept))
         nothing = np.full(min(rows, 256), np.nan)
         left = rows - 1

@@ -49,6 +49,13 @@ class Session(ABC):
         for part, found in zip(self.parts, self._ask(question, arguments), strict=True):
             yield result_of(found, part, self._digests)
 
+    def digests(self) -> list[bytes]:
+        """What the rows of each part are known by, in the order of the parts: once they have been asked about.
+
+        A function of the rows without a key: **secret**.
+        """
+        return [self._digests[part.name] for part in self.parts]
+
     def leave(self, what: Any) -> None:
         """Set what processes in :meth:`Crew.serve` get once the session is closed: a release, which is public."""
         self._left = what

@@ -12,15 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._core._leader import GradientSums
 from .._core._least_squares import leaf_moments
 from .._core._noise import wipe
 from .._core._objective import Objective
 from .._core._row_sums import RowSums, hessian_width, join
+from ..calibration import Problem
 from ..distributed import Part, Session
 from ..errors import InvalidParameter
 from ..losses import Loss
 
-__all__ = ["HeldLeaves", "HeldRows", "PartReader", "PartsOfRows", "RowsHere", "RowsThere"]
+__all__ = ["HeldLeaves", "HeldRows", "HeldSteps", "PartReader", "PartsOfRows", "RowsHere", "RowsThere", "Steps"]
 
 FloatArray = NDArray[np.float64]
 
@@ -107,17 +109,18 @@ class PartReader:
         The class of what a worker holds after reading.
     """
 
-    def __init__(self, learner: Any, holder: type[HeldRows] | type[HeldLeaves]) -> None:
+    def __init__(self, learner: Any, holder: type[HeldRows] | type[HeldLeaves] | type[HeldSteps]) -> None:
         self._holder = holder
         words = learner.get_params(deep=False) | {"ledger": None, "random_state": None}
         self._learner = type(learner)(**words)
 
-    def __call__(self, part: Part) -> HeldRows | HeldLeaves:
+    def __call__(self, part: Part) -> HeldRows | HeldLeaves | HeldSteps:
         stream = part.open()
         if getattr(getattr(stream, "schema", None), "learnt", None) is not None or getattr(stream, "beside", None):
             raise InvalidParameter("an encoding that is learnt is of one stream; parts need a public schema, or none")
         X, codes, _ = self._learner._read(stream)
         about = {
+            "name": part.name,
             "n_rows": X.shape[0],
             "n_features": X.shape[1],
             "classes": stream.classes,
@@ -208,8 +211,8 @@ class HeldRows:
         return self._sums
 
 
-class HeldLeaves:
-    """The rows of a part of an online run on moments: whole leaves, which leave as sums, and the rest."""
+class _HeldInOrder:
+    """The rows of a part of an online run."""
 
     def __init__(self, learner: Any, X: Any, codes: FloatArray, about: dict[str, Any]) -> None:
         del learner
@@ -221,6 +224,13 @@ class HeldLeaves:
     def digest(self) -> bytes:
         return _digest_of(self._X, self._codes)
 
+    def wipe(self) -> None:
+        """Do nothing: only rows are kept."""
+
+
+class HeldLeaves(_HeldInOrder):
+    """The rows of a part of an online run on moments: whole leaves, which leave as sums, and the rest."""
+
     def leaves(self, first: int, n: int, words: dict[str, Any]) -> tuple[FloatArray, int, int]:
         """Sums of at most n whole leaves from ``first`` on, their scaled rows, and their null rows."""
         rows = slice(first * words["leaf"], (first + n) * words["leaf"])
@@ -231,8 +241,45 @@ class HeldLeaves:
         first = len(self._codes) // leaf * leaf
         return self._X[first:], self._codes[first:]
 
-    def wipe(self) -> None:
-        """Do nothing: only rows are kept."""
+
+@dataclass(frozen=True)
+class Steps:
+    """Whose gradients are added up to steps: the same for all parts and steps of a run."""
+
+    name: str  # of its own, as losses of users' own cannot be compared
+    problem: Problem = field(compare=False)
+    bound: float = field(compare=False)
+    weights: tuple[float, ...] | None = field(compare=False)
+
+
+class HeldSteps(_HeldInOrder):
+    """The rows of a part of an online run on gradients, of which every step takes some."""
+
+    _steps: Steps | None = None
+    _sums: GradientSums | None = None
+
+    def gradients(
+        self, steps: Steps, point: FloatArray, shares: dict[str, tuple[int, int]]
+    ) -> tuple[FloatArray, int, int] | None:
+        """The sum of the gradients of this part's rows of a step, and rows that were scaled, and null rows.
+
+        ``shares``: the first row of a part, and how many; None of parts that have none in the step.
+        """
+        rows = self._share(shares)
+        if rows.stop == rows.start:
+            return None
+        if self._sums is None or self._steps != steps:
+            self._steps, self._sums = steps, GradientSums(steps.problem, steps.bound, steps.weights)
+        return self._sums.of(self._X[rows], self._codes[rows], point)
+
+    def rows(self, shares: dict[str, tuple[int, int]]) -> tuple[Any, FloatArray]:
+        """The part's rows of a step."""
+        rows = self._share(shares)
+        return self._X[rows], self._codes[rows]
+
+    def _share(self, shares: dict[str, tuple[int, int]]) -> slice:
+        first, n = shares.get(self._about["name"], (0, 0))
+        return slice(first, first + n)
 
 
 # ---- the curator's side -----------------------------------------------------------------------------------------
@@ -260,7 +307,8 @@ class PartsOfRows:
                     f"part {other!r}: {name} must be the same in all parts: found {found[different[0]][name]!r}, "
                     f"{found[0][name]!r} in part {first!r}"
                 )
-        self.n_rows: int | None = sum(about["n_rows"] for about in found)
+        self.sizes: tuple[int, ...] = tuple(about["n_rows"] for about in found)
+        self.n_rows: int | None = sum(self.sizes)
         self.n_features: int = found[0]["n_features"]
         self.classes: tuple[Any, ...] | None = found[0]["classes"]
         caps = [about["rows_per_user"] for about in found]
@@ -270,6 +318,8 @@ class PartsOfRows:
         self.users_fixed = all(about["users_fixed"] for about in found)
         said = [condition for about in found for condition in about["conditions"]]
         self.conditions = tuple(dict.fromkeys([*said, _TRUST]))
+        #: Of the rows of all parts in their order: what a run that is kept knows them by. **Secret**.
+        self.parts_digest = hashlib.sha256(b"".join(session.digests())).digest()
 
     def __iter__(self) -> Iterator[Any]:
         raise InvalidParameter("rows in parts are the workers', and are not read here")

@@ -306,6 +306,9 @@ class Keeper(Protocol):
     def learning(self, X: Any, targets: FloatArray) -> None:
         """Prepare for rows that are about to be learnt."""
 
+    def summed(self, rows: int) -> None:
+        """So many rows were learnt by sums that workers made of them: in the place of :meth:`learning`."""
+
     def learnt(self, run: Run, *, released: bool) -> bool:
         """Note that those rows were learnt; return whether what they released may be handed out."""
 

@@ -7,17 +7,20 @@ released.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
+import numpy as np
 from numpy.typing import NDArray
 
 from .. import calibration as calibrate
 from .._core._leader import LeaderRun
-from .._core._noise import Source
+from .._core._noise import Source, wipe
 from .._core._prefix_plan import ByEpoch
 from .._validate import number
 from ..calibration import LeaderCalibration
+from ..distributed import Session
 from ..errors import InvalidParameter
 from ..factorizations import forgets
 from ..geometry import ConvexSet
@@ -26,12 +29,20 @@ from ..ledger import Ledger
 from ..losses import Loss, get_loss
 from ..prefix import plan_of_epochs
 from ._asking import AskingLearner
+from ._base import Run
 from ._frame import RunFrame
+from ._part_runs import PartsLearner, learn_rest, part_failed, shares_of_steps
+from ._part_sums import HeldSteps, Steps
 
 __all__ = ["DPFTRL"]
 
+#: Rows of a step over parts, at least: each is a question to all workers.
+_FEWEST = 64
+#: What a sum of gradients may be longer than all of them in a row, by roundings.
+_LONGER = 1.0 + 1e-6
 
-class DPFTRL(AskingLearner[LeaderCalibration]):
+
+class DPFTRL(PartsLearner, AskingLearner[LeaderCalibration]):
     """Follow the regularised leader on private prefix sums of gradients: one pass, every point public.
 
     The gradient g_t of row t is taken at the point x_t, and S_t is the private sum of the gradients so far. Then
@@ -175,6 +186,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
     """
 
     _perturbed = "running sum of gradients"
+    _holder = HeldSteps
     _longest = 1 << 48
     _many_classes = True
     worst: ClassVar[Mapping[str, Any]] = {"loss": "hinge", "regularization": 1.0, "radius": 1e3, "batch": 128}
@@ -343,3 +355,61 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
             variance=ByEpoch(epochs.variances(), epochs.end_variance(epochs.last)),
             tuning=plan.tuning,
         )
+
+    # ---- rows in parts ------------------------------------------------------------------------------
+
+    def _check_parts(self) -> None:
+        self._refuse_for_parts(self.design, self.renewal, "tight")
+        self._check_step(int(getattr(self, "batch", _FEWEST)))
+
+    def _check_run_of_parts(self, n_features: int, horizon: int, n_classes: int) -> None:
+        self._check_step(self.calibrate(n_features, horizon, n_classes=n_classes).batch)
+
+    def _check_step(self, batch: int) -> None:
+        if batch < _FEWEST:
+            raise InvalidParameter(
+                f"batch must be at least {_FEWEST} for parts, as every step is a question to all workers: the steps of "
+                f"this {type(self).__name__} have {batch} row(s)"
+            )
+
+    def _learn_parts(self, run: Run, session: Session, sizes: tuple[int, ...]) -> None:
+        """All rows, step by step: the sums of a step are joined in the order of the parts."""
+        state, plan = cast(LeaderRun, run.state), self._plan_of(run)
+        weights = self._weights(run.targets.classes)
+        steps = Steps(uuid.uuid4().hex, plan.problem, plan.bound, None if weights is None else tuple(weights))
+        names, learnt = [part.name for part in session.parts], 0
+        for shares in shares_of_steps(sizes, plan.batch):
+            rows = sum(n for _, n in shares)
+            own = {name: share for name, share in zip(names, shares, strict=True) if share[1]}
+            if rows < plan.batch and learnt + rows < plan.releases.horizon:  # no step, unless the run ends with it
+                learn_rest(self, run, session.ask("rows", own), learnt)
+            elif learnt >= state.n_rows:
+                total = np.zeros(plan.problem.dim)
+                try:
+                    answers = session.ask("gradients", steps, state.point(), own)
+                    counts = self._add_up(total, session, answers, own, plan.bound)
+                    state.learn_step(total, rows)
+                finally:
+                    wipe(total)
+                state.count(*counts)
+                self._keep_sums(run, rows)
+            learnt += rows
+
+    @staticmethod
+    def _add_up(
+        total: NDArray[np.float64], session: Session, answers: Any, own: dict[str, tuple[int, int]], bound: float
+    ) -> tuple[int, int]:
+        """Add the parts' sums, in their order: each no longer than its rows allow, or the worker was wrong."""
+        clipped = null = 0
+        for part, answer in zip(session.parts, answers, strict=True):
+            if answer is None:
+                continue
+            found, scaled, nothing = answer
+            n = own[part.name][1]
+            if found.shape != total.shape or not np.linalg.norm(found) <= n * bound * _LONGER:
+                part_failed(part.name, f"a worker has sent what is no sum of {n} gradients of norm at most {bound:g}")
+            total += found
+            if found.flags.writeable:
+                wipe(found)
+            clipped, null = clipped + scaled, null + nothing
+        return clipped, null

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from .._core._noise import Source, wipe
 from .._core._prefix_plan import ByEpoch
 from .._validate import integer
 from ..calibration import LeastSquaresCalibration
-from ..distributed import Crew, Part, Session
+from ..distributed import Session
 from ..errors import InvalidParameter, StateError
 from ..factorizations import forgets
 from ..guarantees import Guarantee, square_up
@@ -28,14 +28,13 @@ from ..prefix import plan_of_epochs
 from ._base import Run
 from ._frame import RunFrame
 from ._gaussian import GaussianLearner
-from ._part_sums import HeldLeaves, PartReader, PartsOfRows
+from ._part_runs import PartsLearner, learn_rest, part_failed
+from ._part_sums import HeldLeaves
 
 __all__ = ["PQFTL"]
 
 FloatArray = NDArray[np.float64]
 
-#: Designs that add up a leaf in doubles, so that its sum may be computed elsewhere.
-_IN_DOUBLES = ("blt", "sqrt", "banded", "independent")
 #: Roughly how many numbers of sums a part sends at once.
 _AT_ONCE = 1 << 18
 
@@ -46,7 +45,7 @@ def _blas() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-class PQFTL(GaussianLearner[LeastSquaresCalibration]):
+class PQFTL(PartsLearner, GaussianLearner[LeastSquaresCalibration]):
     """Private quadratic follow-the-leader: online ridge regression from private running sums of the rows' moments.
 
     Released: the noisy moments of all rows so far, at every step, and the models solved from them, which cost nothing
@@ -166,6 +165,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
     """
 
     _perturbed = "running sum of moments"
+    _holder = HeldLeaves
     _longest = 1 << 48
     domain = None
     worst: ClassVar[Mapping[str, Any]] = {"batch": 24}
@@ -344,77 +344,15 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
             as_printed=plan.as_printed,
         )
 
-    def fit_parts(self, parts: Sequence[Part], crew: Crew) -> Self:
-        """Learn the rows of several parts, which workers read and hold, in one run. Every call pays again.
-
-        Workers add up the moments of whole leaves (``batch`` rows, or those between two models); this process, the
-        curator, learns these sums in turns, some leaves of every part, and alone has the noise. The rows after the last
-        whole leaf of each part come at the end. What is released depends on the parts and their order, to the bit, and
-        not on how many workers there are or which of them holds what: it is what :meth:`fit` releases of the rows in
-        that order.
-
-        Parameters
-        ----------
-        parts : sequence of Part
-            As :func:`privol.distributed.file_parts` gives them.
-        crew : privol.distributed.Crew
-            As of :meth:`privol.OutputPerturbation.fit_parts`: workers and what connects them are trusted as the curator
-            is, and the guarantee says so. It pays where leaves have many rows: the sums of a leaf are
-            ``dim (dim + 3) / 2`` numbers.
-
-        Returns
-        -------
-        self
-            Closed. On other ranks than the curator's with the models and their guarantee, without ledger and counts.
-
-        Raises
-        ------
-        InvalidParameter
-            For designs whose leaves are not added up in doubles (allowed: "blt", "sqrt", "banded", "independent"), for
-            ``renewal`` and for ``calibration="published"``; before a part is read.
-        InvalidRow, StreamError, BudgetExceeded
-            Before anything is spent or released; with the name of the part, and the number of the row in it.
-        PartFailure, RankFailure
-            If nobody can answer for a part any more. The run has ended; the ledger has what it spent.
-        """
-        if not crew.curator:
-            self.n_features_in_, export = crew.serve()
-            self.__dict__.pop("_run", None)
-            self._export = export
-            return self
-        with crew.session(PartReader(self, HeldLeaves), parts) as session:
-            self._check_parts()
-            stream = PartsOfRows(session)
-            n = stream.n_rows or 0
-            horizon = n if self.horizon is None else self._needed_horizon()
-            self._check_horizon(n, 0, horizon)
-            self.n_features_in_ = stream.n_features
-            targets = self._targets_of(stream.classes)
-            run = self._start(stream.n_features, horizon, self._default_release(whole=True), targets, stream)
-            try:
-                self._learn_parts(run, session)
-            except BaseException:
-                self._settle(run)
-                raise
-            self.close()
-            session.leave((stream.n_features, run.export()))
-        self._look_at_scaled(run, stream)
-        return self
-
     def _check_parts(self) -> None:
-        if self.design not in _IN_DOUBLES:
-            raise InvalidParameter(f"design must be one of {', '.join(_IN_DOUBLES)} for parts, found {self.design!r}")
-        if self.renewal != "none":
-            raise InvalidParameter(f"renewal must be 'none' for parts, whose rows are counted, found {self.renewal!r}")
-        if self.calibration == "published":
-            raise InvalidParameter("calibration must be 'tight' for parts, found 'published'")
+        self._refuse_for_parts(self.design, self.renewal, self.calibration)
 
-    def _learn_parts(self, run: Run, session: Session) -> None:
+    def _learn_parts(self, run: Run, session: Session, sizes: tuple[int, ...]) -> None:
         """Learn all rows: leaves in turn, then the rest of every part."""
         state, plan = cast(LeastSquaresRun, run.state), self._plan_of(run)
-        problem = plan.problem
+        problem, leaf = plan.problem, plan.batch
         words = {
-            "leaf": plan.batch,
+            "leaf": leaf,
             "dim": problem.dim,
             "intercept": problem.intercept,
             "x_bound": problem.x_bound,
@@ -423,20 +361,33 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
             "target_unit": plan.target_unit,
         }
         at_once = max(1, _AT_ONCE // moments_size(problem.dim))  # from public numbers, because it is part of the order
-        first, some = 0, True
+        rows = 0
         with _blas().limit(limits=1):
-            while some:
-                some = False
-                for sums, clipped, null in session.ask("leaves", first, at_once, words):
-                    for leaf in sums:
-                        state.learn_leaf(leaf, plan.batch)
-                        some = True
-                    state.count(clipped, null)
+            for first in range(0, max(sizes) // leaf, at_once):
+                whole = [leaf * min(max(n // leaf - first, 0), at_once) for n in sizes]
+                if rows + sum(whole) <= state.n_rows:  # learnt before the run was kept
+                    rows += sum(whole)
+                    continue
+                for k, (sums, clipped, null) in enumerate(session.ask("leaves", first, at_once, words)):
+                    if rows >= state.n_rows:
+                        self._learn_leaves(run, session.parts[k].name, sums, leaf, whole[k])
+                        state.count(clipped, null)
+                        self._keep_sums(run, whole[k])
+                    rows += whole[k]
                     if sums.flags.writeable:
                         wipe(sums)
-                first += at_once
-        for rows, codes in session.ask("rest", plan.batch):
-            self._learn(run, rows, codes)
+        learn_rest(self, run, session.ask("rest", leaf), rows)
+
+    @staticmethod
+    def _learn_leaves(run: Run, name: str, sums: FloatArray, leaf: int, rows: int) -> None:
+        state = cast(LeastSquaresRun, run.state)
+        if len(sums) * leaf != rows:
+            part_failed(name, f"a worker has sent the sums of {len(sums)} leaves, not of {rows // leaf}")
+        for one in sums:
+            try:
+                state.learn_leaf(one, leaf)
+            except InvalidParameter as error:
+                part_failed(name, str(error))
 
     def _learn(self, run: Run, *args: Any, **kwargs: Any) -> None:
         with _blas().limit(limits=1):  # small systems: threads cost more than they gain

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from xxhash import xxh3_128
 
-__all__ = ["RowDigest"]
+__all__ = ["PartsDigest", "RowDigest"]
 
 
 class RowDigest:
@@ -60,3 +60,41 @@ class RowDigest:
         """The digest of all rows so far; without the key it reveals nothing about them."""
         text = "-".join([str(self.rows), self._layout, *(part.hexdigest() for part in self._parts)])
         return hashlib.blake2b(text.encode(), digest_size=32, key=self._key).hexdigest()
+
+
+class PartsDigest:
+    """What a checkpoint of a run over parts knows rows by: all of theirs, and how many are learnt.
+
+    Which rows these are follows from the parts, so any other row in any of them makes another digest.
+
+    Parameters
+    ----------
+    key : bytes of length 32
+        As of :class:`RowDigest`.
+    parts : bytes
+        Of all rows of all parts, in their order.
+    rows : int
+        Rows that are learnt.
+    """
+
+    def __init__(self, key: bytes, parts: bytes, rows: int) -> None:
+        self._key, self._parts, self.rows = key, parts, rows
+
+    def followed_by(self, X: Any, targets: NDArray[np.float64]) -> PartsDigest:
+        """The digest when these rows are learnt too: they are the parts' next ones."""
+        del targets
+        return self.after(X.shape[0])
+
+    def update(self, X: Any, targets: NDArray[np.float64]) -> None:
+        """Take in these rows: they are the parts' next ones."""
+        del targets
+        self.rows += X.shape[0]
+
+    def after(self, rows: int) -> PartsDigest:
+        """The digest when so many more are learnt."""
+        return PartsDigest(self._key, self._parts, self.rows + rows)
+
+    def hexdigest(self) -> str:
+        """The digest, which tells nothing of the rows without the key."""
+        text = b"parts-%d-" % self.rows + self._parts
+        return hashlib.blake2b(text, digest_size=32, key=self._key).hexdigest()

@@ -27,7 +27,7 @@ from ..ledger import Account, Counts, Ledger
 from ..losses import Loss
 from ..noise.bits import new_key
 from ._checkpoints import Arrays, Beside, Checkpoints, noise_digest, state_digest
-from ._digest import RowDigest
+from ._digest import PartsDigest, RowDigest
 from ._joined import Joined
 from ._models import (
     RECORD,
@@ -120,9 +120,9 @@ class State(KnowsTaught, GoesOn):
         self._ledger: Ledger | None = None  # this run's own, not the learner's
         self._learner: OnlineLearner | None = None
         self._replay = False
-        self._digest: RowDigest
+        self._digest: RowDigest | PartsDigest
         self._key = b""  # for all digests
-        self._longer: Future[RowDigest] | RowDigest | None = None  # of the rows that are being learnt
+        self._longer: Any = None  # of the rows that are being learnt: a digest, or what will be one
         self._resume: tuple[Account, Arrays, int] | None = None  # account, kept arrays, and number of rows
         self._known: dict[int, tuple[str, str]] = {}  # rows -> digests of rows and state, from the journal
         self._kept = -1  # rows of the last checkpoint
@@ -357,7 +357,7 @@ class State(KnowsTaught, GoesOn):
         json.dumps(values, allow_nan=False)  # values that cannot be written are refused before anything is reserved
         run = keeping.begin_run(learner, n_features, horizon, release, targets, stream, {"kept": True})
         self._key = self._key or new_key()
-        self._digest = RowDigest(self._key)
+        self._digest = self._fresh()
         secret = {"plan_id": run.account.plan_id, "noise": noise_digest(run.plan), "digest_key": self._key.hex()}
         self._plan = self._files.write_plan(values | secret)
         run.keeper = self
@@ -452,7 +452,7 @@ class State(KnowsTaught, GoesOn):
         """Note that those rows were learnt; return whether what they released may be handed out."""
         longer, self._longer = self._longer, None
         assert longer is not None
-        self._digest = longer if isinstance(longer, RowDigest) else longer.result()
+        self._digest = longer.result() if isinstance(longer, Future) else longer
         rows = self._digest.rows
         if rows <= self._caught_up:  # repeated: from an older checkpoint, or for an observer
             self._compare()
@@ -481,7 +481,7 @@ class State(KnowsTaught, GoesOn):
         self._beside.write(partial(self._write, run, arrays, counts, self._digest, self._seen_until(rows)))
         self._kept = rows
 
-    def _write(self, run: Run, arrays: Arrays, counts: Counts, digest: RowDigest, seen: Any) -> None:
+    def _write(self, run: Run, arrays: Arrays, counts: Counts, digest: RowDigest | PartsDigest, seen: Any) -> None:
         """Write in this order, in a thread beside the learning."""
         export = exported(arrays, run.state.averaging, run.guarantee, run.targets.classes)
         place = self._keep_place(seen)

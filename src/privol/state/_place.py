@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..ledger import Account, Ledger
 from ..noise.bits import new_key
 from ._checkpoints import Arrays, Checkpoints
-from ._digest import RowDigest
+from ._digest import PartsDigest, RowDigest
 from ._joined import Joined
 from ._seen_log import KnownUsers, SeenLog
 from ._together import Alone
@@ -30,7 +30,8 @@ class GoesOn(ABC):
     _replay: bool
     _resume: tuple[Account, Arrays, int] | None
     _key: bytes
-    _digest: RowDigest
+    _digest: RowDigest | PartsDigest
+    _longer: Any
     _caught_up: int
     _verified: int
     _company: Alone
@@ -40,7 +41,12 @@ class GoesOn(ABC):
     def _refuse(self, what: str) -> NoReturn:
         """Raise StateError about the directory."""
 
+    @abstractmethod
+    def _compare(self) -> None:
+        """Refuse rows that are not those which the run has learnt."""
+
     def _begin_going(self) -> None:
+        self._parts: bytes | None = None  # of a run over parts: what all of their rows are known by
         self._log: SeenLog | None = None
         self._since = 0  # rows before those in the running digest
         self._beside_it = False  # whether something is released beside the models
@@ -95,6 +101,9 @@ class GoesOn(ABC):
         if rows and not once:
             self._refuse("a run that learns its rows several times can be resumed only with all of them: rest=False")
         self._key = self._key or new_key()
+        self._parts = getattr(stream, "parts_digest", None)
+        if self._parts is not None:
+            return self._attend_parts(kept)
         whole = False
         if capped and go_on is not None:
             self._log = SeenLog(self._files.folder, self._key)
@@ -117,6 +126,25 @@ class GoesOn(ABC):
             if self._log is not None and not enters:
                 self._log.on_disk = False  # the run cannot continue from what it holds
         return rows
+
+    def _attend_parts(self, kept: int) -> int:
+        """Go on after the rows of parts that are learnt: all of their rows must be what they were."""
+        if self._rest:
+            self._refuse("a run over parts goes on by itself where it was kept: rest=False")
+        self._digest = self._fresh(kept)
+        if kept:
+            self._compare()
+            self._verified = kept
+        return kept
+
+    def _fresh(self, rows: int = 0) -> RowDigest | PartsDigest:
+        """The digest that a run begins with."""
+        return RowDigest(self._key) if self._parts is None else PartsDigest(self._key, self._parts, rows)
+
+    def summed(self, rows: int) -> None:
+        """So many rows of parts were learnt by sums that workers made of them."""
+        assert isinstance(self._digest, PartsDigest)
+        self._longer = self._digest.after(rows)
 
     @property
     def verified(self) -> int:

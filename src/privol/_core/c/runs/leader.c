@@ -18,14 +18,14 @@ static pv_status arrive(pv_leader *it, const pv_leader_plan *plan, const double 
     return status == PV_OK ? arrived(it, plan) : status;
 }
 
-/* The slopes of row i times f at the point, one for each output, scaled to norm at most `most`. */
-static pv_status slopes_of(const pv_leader *it, const pv_plan *run, const pv_rows *rows, int64_t i, double f, double y,
+/* The slopes of row i times f at a point, one for each output, scaled to norm at most `most`. */
+static pv_status slopes_of(const double *point, const pv_plan *run, const pv_rows *rows, int64_t i, double f, double y,
                            double most, double *slopes) {
     const pv_outputs *outputs = &run->outputs;
     const double weight = pv_outputs_weight(outputs, y);
     if (outputs->n > 1) {
         const int64_t n = outputs->n;
-        pv_scores(it->point, run, rows, i, f, slopes);
+        pv_scores(point, run, rows, i, f, slopes);
         pv_outputs_slopes(outputs, &run->loss, slopes, y);
         for (int64_t k = 0; k < n; ++k) slopes[k] *= weight;
         const double square = pv_sqnorm(slopes, n);
@@ -34,10 +34,19 @@ static pv_status slopes_of(const pv_leader *it, const pv_plan *run, const pv_row
         for (int64_t k = 0; k < n; ++k) slopes[k] *= scale;
         return PV_OK;
     }
-    const double g = weight * run->loss.slope(&run->loss, pv_predict(it->point, run, rows, i, f), y);
+    const double g = weight * run->loss.slope(&run->loss, pv_predict(point, run, rows, i, f), y);
     if (g != g) return PV_NOT_FINITE;
     slopes[0] = g > most ? most : (g < -most ? -most : g);
     return PV_OK;
+}
+
+/* Row i is scaled to its bound, by *f, and gets slopes at a point: a gradient within the plan's bound. */
+static pv_status take_row(pv_state *counts, const pv_leader_plan *plan, const double *point, const pv_rows *rows,
+                          int64_t i, double y, double norm, double *f, double *slopes) {
+    const pv_plan *run = &plan->run;
+    *f = pv_scale_row(counts, run, &norm);
+    const double most = pv_most_slope(plan->bound, norm + (run->intercept ? 1.0 : 0.0));
+    return slopes_of(point, run, rows, i, *f, y, most, slopes);
 }
 
 /* The gradient: the row for each output, times its slope. */
@@ -69,13 +78,11 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
     pv_leader *it = (pv_leader *)state;
     const pv_leader_plan *plan = (const pv_leader_plan *)run;
     if (norm < 0.0) {
-        ++state->n_null;
-        return arrive(it, plan, NULL);
+        ++state->n_null; /* the null row adds nothing, unless it stands for the last of a step */
+        return arrive(it, plan, it->given);
     }
-    const double f = pv_scale_row(state, run, &norm);
-    const double most = pv_most_slope(plan->bound, norm + (run->intercept ? 1.0 : 0.0));
-    double slope, *slopes = run->outputs.n > 1 ? state->work : &slope;
-    pv_status status = slopes_of(it, run, rows, i, f, y, most, slopes);
+    double f, slope, *slopes = run->outputs.n > 1 ? state->work : &slope;
+    pv_status status = take_row(state, plan, it->point, rows, i, y, norm, &f, slopes);
     if (status != PV_OK) return status;
     if (!enters_leaf(it, rows)) {
         write_gradient(run, rows, i, f, slopes, it->gradient);
@@ -87,6 +94,24 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
     add_gradient(run, rows, i, f, slopes, it->sums.leaf);
     pv_prefix_end_row(&it->sums);
     return arrived(it, plan);
+}
+
+pv_status pv_leader_sum(const pv_leader_plan *plan, const double *point, const pv_rows *rows, const double *y,
+                        pv_state *counts, double *slopes, double *sum) {
+    const pv_plan *run = &plan->run;
+    memset(sum, 0, (size_t)run->d * sizeof(double));
+    for (int64_t i = 0; i < rows->n; ++i) {
+        const double norm = y[i] == y[i] ? pv_rows_norm(rows, i) : -1.0;
+        if (norm < 0.0) {
+            ++counts->n_null;
+            continue;
+        }
+        double f;
+        const pv_status status = take_row(counts, plan, point, rows, i, pv_admissible(run, y[i]), norm, &f, slopes);
+        if (status != PV_OK) return status;
+        add_gradient(run, rows, i, f, slopes, sum);
+    }
+    return PV_OK;
 }
 
 pv_status pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient) {

@@ -35,16 +35,22 @@ typedef struct pv_leader_plan {
 typedef struct pv_leader {
     pv_state run;
     pv_prefix sums;
-    double *gradient; /* secret: of the row that is learnt */
-    double *point;    /* public: where gradients are taken */
-    double *start;    /* public: the starting point */
-    double *quick;    /* public: the average of the last points, where the leader tunes itself */
-    double *slow;     /* public: that of more of them */
-    double *shown;    /* public: what is made of both, which is released */
-    int64_t followed; /* steps of the sums that the point is of, all epochs together */
+    double *gradient;    /* secret: of the row that is learnt */
+    double *point;       /* public: where gradients are taken */
+    double *start;       /* public: the starting point */
+    double *quick;       /* public: the average of the last points, where the leader tunes itself */
+    double *slow;        /* public: that of more of them */
+    double *shown;       /* public: what is made of both, which is released */
+    int64_t followed;    /* steps of the sums that the point is of, all epochs together */
+    const double *given; /* secret: what null rows add, the sum of a step that others have added up; NULL: 0 */
 } pv_leader;
 
 extern const pv_method pv_leader_method;
+
+/* sum = the gradients of all rows of a block at a point, each taken and bounded as `learn` does, added in the order of the
+ * rows. Counts scaled rows and null rows; `slopes` has room for one slope per output. */
+pv_status pv_leader_sum(const pv_leader_plan *plan, const double *point, const pv_rows *rows, const double *y,
+                        pv_state *counts, double *slopes, double *sum);
 
 /* Learn a gradient taken elsewhere at the point, as one row; NULL: the null row. pv_run handles what becomes
  * pending. */
