@@ -18,7 +18,7 @@ from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import check_labels
 from .progress import fitting
 from .records import describe_dropped, doubts_of_fit, figures_of, noise_record, write_run
-from .streams import open_for_run, unread_pipe
+from .streams import open_for_run, parts_for_run, unread_pipe
 
 __all__ = ["fit_rows", "resume_fit"]
 
@@ -44,9 +44,12 @@ def fit_rows(
     as_json: bool,
     verbose: bool,
     quiet: bool,
+    crew: Any = None,
     **options: Any,
 ) -> None:
     """Do what a command says: fit all rows, and leave the run in a directory.
+
+    ``crew``: of workers that read the files; this process is their curator.
 
     The budget is reserved in the journal before the fit, and the model is on the disk before it is paid for; nothing is
     printed before both are there for good. What ends a fit after its reservation, Ctrl-C among it, may be the rows'
@@ -64,6 +67,7 @@ def fit_rows(
     name = learner_name(learner, given)
     with ExitStack() as stack, RunDirectory(out) as directory:
         directory.keep_out_of(file)
+        parts = None if crew is None or file is None else parts_for_run(file, options)
         stream, inputs = open_for_run(file, options, False)
         tape = stack.enter_context(Tape(stream)) if diagnostics else None
         chosen = None
@@ -85,10 +89,15 @@ def fit_rows(
             with closing(Ledger(adjacency=made.adjacency, journal=directory.path / LEDGER)) as made.ledger:
                 seal = SealedRelease(directory.path, inputs=inputs)
                 with naming_rows(stream), fitting(stream.source, wanted=talking):
-                    made.fit_stream(stream if tape is None else tape, seal=seal)
+                    if parts is None:
+                        made.fit_stream(stream if tape is None else tape, seal=seal)
+                    else:
+                        made.fit_parts(parts, crew, seal=seal)
             seconds = time.perf_counter() - start
             with uninterrupted():
                 record = describe_fit(made, stream, inputs, seconds=seconds, x_bound_from=chosen)
+                if parts is not None:
+                    record["parts"] = len(parts)
                 if tape is not None:
                     _evaluate(record, made, tape, stream)
                 if file is None and unread_pipe():

@@ -17,6 +17,7 @@ __all__ = [
     "SetType",
     "TargetType",
     "WeightsType",
+    "WorkersType",
 ]
 
 TAB = "\t"
@@ -156,3 +157,14 @@ class WeightsType(_ParamType):
             if not equals:
                 self.fail(f"{word!r} is not LABEL=WEIGHT", param, ctx)
         return found
+
+
+class WorkersType(_ParamType):
+    """A number of threads, mpi, or the URL of a Dask scheduler."""
+
+    name = "workers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value != "mpi" and "://" not in value and not (value.isdecimal() and int(value) > 0):
+            self.fail(f"{value!r} is not a number of threads, mpi, or a URL such as tls://scheduler:8786", param, ctx)
+        return value

@@ -19,7 +19,7 @@ from .outputs import RunDirectory
 from .progress import counting
 from .streams import open_for_run, rows_that_taught
 
-__all__ = ["Ready", "check_labels", "prepare", "say_spent"]
+__all__ = ["Ready", "check_labels", "prepare", "say_spent", "weights_of"]
 
 # Where nobody knows the rows, the first epoch has so many steps: that is less noise than epochs have that double from a
 # small one. But the default weight of dpftrl is made for an epoch's rows, and would be too large by far
@@ -178,7 +178,7 @@ def prepare(
             given["x_bound"] = stream.row_bound
             chosen = "schema" if stream.schema is not None else "ranges"
         if "class_weight" in given:
-            given["class_weight"] = _weights_of(given["class_weight"], stream.classes)
+            given["class_weight"] = weights_of(given["class_weight"], stream.classes)
         made = _make(learner, {**given, "horizon": rows})
         n_classes = 2 if stream.classes is None else len(stream.classes)
         if unsized and kept is None and learner not in _ROWS:
@@ -312,7 +312,7 @@ def _make(name: str, parameters: dict[str, Any]) -> Any:
     return LEARNERS[name](**parameters)
 
 
-def _weights_of(given: dict[str, float], classes: tuple[Any, ...] | None) -> dict[Any, float]:
+def weights_of(given: dict[str, float], classes: tuple[Any, ...] | None) -> dict[Any, float]:
     """Class weights by the labels as the learner gets them."""
     import numpy as np
 

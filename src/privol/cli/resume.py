@@ -114,6 +114,12 @@ def resume(
         if not Path(command["folder"]).is_dir():
             raise StateError(f"{directory}: the run was begun in {command['folder']}, which does not exist any more")
         with chdir(command["folder"]):
+            if given["workers"] is not None:
+                from .parts import resume_parts
+
+                resume_parts(whole, command, kept, **{**given, "as_json": as_json, "quiet": quiet})
+                return
+            del given["workers"]
             learn_rows(whole, command, kept, rest=rest, **{**given, "as_json": as_json, "quiet": quiet})
 
 

@@ -18,7 +18,7 @@ from ..errors import BudgetExceeded
 from ..learners import TABLE
 from .encoding import short_of_rows, unlabelled
 from .learner_options import LEARNER_OPTIONS
-from .option_types import CrossType, HorizonType
+from .option_types import CrossType, HorizonType, WorkersType
 from .options import OFFLINE, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import Ready, prepare, say_spent
@@ -27,7 +27,7 @@ from .records import describe_cells, describe_run, write_run
 from .streams import FILE_OPTIONS, stream_options, unread_pipe
 from .topics import GroupedCommand, Topic
 
-__all__ = ["learn_rows", "run"]
+__all__ = ["learn_rows", "run", "say_what_is_left"]
 
 _PRIVACY = (
     "epsilon delta mu rows_per_user user_separation adjacency horizon renewal release private_metrics metric_windows "
@@ -40,7 +40,7 @@ _TOPICS = (
     Topic("file", "How FILE is written", f"{FILE_OPTIONS} zero_based"),
     Topic("budget", "Budget and releases", _PRIVACY),
     Topic("learner", "Learner", f"learner loss huber_width smooth_hinge_width {_PARAMETERS}"),
-    Topic("output", "Output", "out checkpoint diagnostics delay threads as_json verbose quiet seed"),
+    Topic("output", "Output", "out checkpoint diagnostics delay threads workers as_json verbose quiet seed"),
 )
 _BASICS = "target drop columns epsilon delta rows_per_user horizon release schema out diagnostics verbose as_json"
 _DETAILS = """Rows are learnt in the order of FILE: shuffle a file that is sorted by something, unless the last rows are
@@ -63,6 +63,7 @@ More examples:
     privol run reviews.svm.bz2 --classes -1,1 --n-features 47236 --radius 10
     privol run prices.csv --sep tab --target price --loss huber --y-bound 5 --epsilon 0.5
     privol run clinic.csv --schema clinic.toml --learner objective-perturbation --l2 0.002
+    privol run 'parts/*.csv' --schema clinic.toml --learner pqftl --loss squared --batch 1000 --workers 4
     zcat rows.csv.gz | privol run - --schema rows.toml --horizon 100000
 """
 _WORDS = "privol.cli.run.words"
@@ -177,6 +178,15 @@ class _RunCommand(GroupedCommand):
     help="Threads to read, encode and learn with; OMP_NUM_THREADS is obeyed too. No released bit depends on it.  "
     "[default: the processors that privol may use, at most 8]",
 )
+@click.option(
+    "--workers",
+    type=WorkersType(),
+    metavar="N|mpi|URL",
+    help="Let workers read the files of FILE, each its own, and learn from their sums: N threads; mpi: the processes "
+    "of mpiexec privol run; the URL of a Dask scheduler. With --schema, --ranges or --x-bound, for the learners "
+    "adaptive, dpftrl (--batch 64 or more), pqftl, objective-perturbation and output-perturbation; no diagnostics. No "
+    "released bit depends on how many there are.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option("--verbose", is_flag=True, help="Print the whole report, with the guarantee in full.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
@@ -211,12 +221,18 @@ def run(out: str | None, threads: int | None, **options: Any) -> None:
     """
     ctx = click.get_current_context()
     set_threads(threads)
+    command = {"words": ctx.meta[_WORDS], "folder": os.getcwd()}
+    if options["workers"] is not None:
+        from .parts import run_parts
+
+        run_parts(ctx, out, command, **options)
+        return
+    del options["workers"]
     if options["learner"] in OFFLINE:
         from .offline import fit_rows
 
         fit_rows(ctx, out, **options)
         return
-    command = {"words": ctx.meta[_WORDS], "folder": os.getcwd()}
     with RunDirectory(out) as directory:
         learn_rows(directory, command, None, **options)
 
@@ -297,13 +313,13 @@ def learn_rows(
         except BaseException as error:
             if state is not None and ready.taught is not None:
                 state.forget_taught()
-            _say_what_is_left(error, made, directory, ready.encoder)
+            say_what_is_left(error, made, directory, ready.encoder)
             raise
     directory.keep()
     try:
         record = report(ended)
     except OSError as error:
-        _say_what_is_left(error, made, directory, ready.encoder)
+        say_what_is_left(error, made, directory, ready.encoder)
         raise
     with printing(f"; the run is in {directory.shown}"):
         if as_json:
@@ -357,7 +373,7 @@ def _report(
         return record
 
 
-def _say_what_is_left(error: BaseException, made: Any, directory: RunDirectory, encoder: Any) -> None:
+def say_what_is_left(error: BaseException, made: Any, directory: RunDirectory, encoder: Any) -> None:
     """Say, and see to it, that what was learnt before an error stays."""
     from ..learners.views import run_of
 

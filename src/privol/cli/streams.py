@@ -23,6 +23,7 @@ __all__ = [
     "flag_of",
     "open_for_model",
     "open_for_run",
+    "parts_for_run",
     "rows_that_taught",
     "stream_options",
     "unread_pipe",
@@ -183,6 +184,25 @@ def open_for_run(
     stream = open_stream(file, **{**given, "classes": classes}, count_cells=counted)
     ranges = None if given["ranges"] is None else _load_ranges(given["ranges"])
     return stream, _inputs(stream, given, ranges)
+
+
+def parts_for_run(file: str, options: Mapping[str, Any]) -> list[Any]:
+    """Return the files of FILE, which are on the disk, as parts: opened as :func:`open_for_run` opens all of them."""
+    from ..distributed import file_parts
+    from ..readers.places import Folder, place_of
+    from ..streams import format_of
+
+    words = ("schema", *_IN_SCHEMA, "format", "n_features", "zero_based")
+    given = {word: options[word] for word in words if options[word] is not None}
+    for word in ("columns", "classes"):
+        if word in given:
+            given[word] = [each.strip() for each in given[word].split(",")]
+    found = place_of(file)
+    places = found.places if isinstance(found, Folder) else [found]
+    paths = [place.path("--workers") for place in places]
+    if "zero_based" not in given and "libsvm" in (options["format"], format_of(str(paths[0])).name):
+        raise click.UsageError("--workers need --zero-based or --one-based: each file alone may not tell which it is")
+    return list(file_parts(paths, **given))
 
 
 def _behind(file: str | None, given: Mapping[str, Any], schema: Any, first_row: int, **how: Any) -> Any:
