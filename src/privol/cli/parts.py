@@ -84,10 +84,11 @@ def _crew_of(workers: str) -> Iterator[Any]:
         yield LocalCrew(int(workers))
     else:
         try:
-            from distributed import Client
+            import distributed as dask  # Dask's
         except ImportError as error:
             raise click.UsageError(f"--workers {workers} needs Dask: pip install 'privol[dask]' ({error})") from error
-        with Client(workers) as client:
+        connect: Any = dask.Client
+        with connect(workers) as client:
             yield DaskCrew(client)
 
 
