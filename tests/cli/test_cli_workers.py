@@ -128,7 +128,7 @@ def test_refusals_leave_nothing(files):
         (("--workers", "2", "--horizon", "auto"), "--horizon auto is for rows that nobody counts"),
         (("--workers", "2", "--learner", "pigd"), "--workers is for --learner adaptive, dpftrl"),
         (("--workers", "2", "--batch", "10"), "at least 64"),
-        (("--workers", "2", "--design", "tree"), "design must be one of blt, sqrt, independent"),
+        (("--workers", "2", "--design", "tree"), "design must be one of blt, sqrt, banded, independent"),
     ):
         result = privol_cli(*words_of("dpftrl", "R", *more))
         assert result.exit_code in (USAGE, DATA), result.output
