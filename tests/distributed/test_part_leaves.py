@@ -98,6 +98,7 @@ def test_refusals_before_anything_is_spent():
         ({"design": "tree"}, "design must be one of blt, sqrt, banded, independent"),
         ({"renewal": "constant"}, "renewal must be 'none'"),
         ({"calibration": "published"}, "calibration must be 'tight'"),
+        ({"rows_per_user": 2, "user_separation": 5}, "user_separation must be 1 for parts"),
     ):
         with pytest.raises(InvalidParameter, match=found):
             PQFTL(ledger=ledger, **words).fit_parts(parts_of("real"), LocalCrew())

@@ -186,6 +186,7 @@ def test_refusals_before_anything_is_spent():
         ({"batch": 63}, "batch must be at least 64 for parts"),
         ({"design": "tree"}, "design must be one of blt, sqrt, banded, independent"),
         ({"renewal": "double"}, "renewal must be 'none'"),
+        ({"rows_per_user": 2, "user_separation": 5}, "user_separation must be 1 for parts"),
     ):
         with pytest.raises(InvalidParameter, match=found):
             DPFTRL(**{"ledger": ledger, "batch": 64, **words}).fit_parts(parts_of("two"), LocalCrew())

@@ -28,6 +28,7 @@ class PartsLearner(OnlineLearner):
     """Base of online learners that take the sums of whole steps from workers."""
 
     _holder: ClassVar[type[HeldLeaves] | type[HeldSteps]]
+    user_separation: int
 
     @abstractmethod
     def _check_parts(self) -> None:
@@ -75,10 +76,9 @@ class PartsLearner(OnlineLearner):
         Raises
         ------
         InvalidParameter
-            For designs whose steps are not added up in doubles (allowed: "blt", "sqrt", "banded",
-            "independent"), for
-            ``renewal`` and ``calibration="published"``, and for a ``DPFTRL`` with steps of fewer than 64 rows; before
-            a part is read.
+            For designs whose steps are not added up in doubles (allowed: "blt", "sqrt", "banded", "independent"), for
+            ``renewal``, ``calibration="published"`` and ``user_separation`` other than 1, and for a ``DPFTRL`` with
+            steps of fewer than 64 rows. Most of them before a part is read, all before anything is spent.
         InvalidRow, StreamError, BudgetExceeded
             Before anything is spent or released; with the name of the part, and the number of the row in it.
         PartFailure, RankFailure
@@ -135,6 +135,11 @@ class PartsLearner(OnlineLearner):
             raise InvalidParameter(f"renewal must be 'none' for parts, whose rows are counted, found {renewal!r}")
         if calibration == "published":
             raise InvalidParameter("calibration must be 'tight' for parts, found 'published'")
+        if self.user_separation != 1:
+            raise InvalidParameter(
+                "user_separation must be 1 for parts, whose rows are learnt in another order than that of the files, "
+                f"found {self.user_separation!r}"
+            )
 
     def _keep_sums(self, run: Run, rows: int) -> None:
         """So many rows have been learnt by their sums: let the keeper see to it."""
