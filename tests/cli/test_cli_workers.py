@@ -122,7 +122,7 @@ def test_refusals_leave_nothing(files):
         (("--workers", "2", "--horizon", "auto"), "--horizon auto is for rows that nobody counts"),
         (("--workers", "2", "--learner", "pigd"), "--workers is for --learner adaptive, dpftrl"),
         (("--workers", "2", "--batch", "10"), "at least 64"),
-        (("--workers", "2", "--rows-per-user", "2", "--user-separation", "9"), "user_separation must be 1 for parts"),
+        (("--workers", "2", "--rows-per-user", "2", "--user-separation", "9"), "--user-separation must be 1 for parts"),
         (("--workers", "2", "--design", "tree"), "design must be one of blt, sqrt, banded, independent"),
     ):
         result = privol_cli(*words_of("dpftrl", "R", *more))
