@@ -115,7 +115,7 @@ def resume(
             raise StateError(f"{directory}: the run was begun in {command['folder']}, which does not exist any more")
         with chdir(command["folder"]):
             if given["workers"] is not None:
-                from .parts import resume_parts
+                from .workers import resume_parts
 
                 resume_parts(whole, command, kept, **{**given, "as_json": as_json, "quiet": quiet})
                 return

@@ -223,7 +223,7 @@ def run(out: str | None, threads: int | None, **options: Any) -> None:
     set_threads(threads)
     command = {"words": ctx.meta[_WORDS], "folder": os.getcwd()}
     if options["workers"] is not None:
-        from .parts import run_parts
+        from .workers import run_parts
 
         run_parts(ctx, out, command, **options)
         return

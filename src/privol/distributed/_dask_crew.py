@@ -7,6 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -73,6 +74,14 @@ def _wipe(kept: _Kept) -> None:
 # ---- the curator ------------------------------------------------------------------------------------------------
 
 
+def _client_type() -> Any:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise StateError(f"DaskCrew needs Dask's distributed (pip install 'privol[dask]'): {error}") from error
+    return Client
+
+
 class DaskCrew(Crew):
     """Workers of a Dask cluster, which need privol too.
 
@@ -91,15 +100,29 @@ class DaskCrew(Crew):
     """
 
     def __init__(self, client: Any, *, attempts: int = 3, timeout: float = 60.0) -> None:
-        try:
-            from distributed import Client
-        except ImportError as error:
-            raise StateError(f"DaskCrew needs Dask's distributed (pip install 'privol[dask]'): {error}") from error
-        if not isinstance(client, Client):
+        if not isinstance(client, _client_type()):
             raise StateError(f"client must be a distributed.Client, found {type(client).__name__}")
         self.client = client
         self.attempts = integer(attempts=attempts, at_least=1)
         self.timeout = number(timeout=timeout, above=0.0)
+
+    @classmethod
+    @contextmanager
+    def at(cls, address: str) -> Iterator[DaskCrew]:
+        """Connect to a scheduler for as long as the context lasts.
+
+        Parameters
+        ----------
+        address : str
+            URL of the scheduler, such as ``"tls://scheduler:8786"``; certificates are configured in Dask.
+
+        Raises
+        ------
+        OSError
+            If no scheduler answers.
+        """
+        with _client_type()(address) as client:
+            yield cls(client)
 
     def session(self, reading: Reading, parts: Sequence[Part]) -> Session:
         """Begin to hold parts."""

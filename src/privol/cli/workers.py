@@ -83,13 +83,8 @@ def _crew_of(workers: str) -> Iterator[Any]:
     elif workers.isdecimal():
         yield LocalCrew(int(workers))
     else:
-        try:
-            import distributed as dask  # Dask's
-        except ImportError as error:
-            raise click.UsageError(f"--workers {workers} needs Dask: pip install 'privol[dask]' ({error})") from error
-        connect: Any = dask.Client
-        with connect(workers) as client:
-            yield DaskCrew(client)
+        with DaskCrew.at(workers) as crew:
+            yield crew
 
 
 def _check(ctx: click.Context, options: Mapping[str, Any]) -> None:
