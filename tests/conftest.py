@@ -14,18 +14,18 @@ from hypothesis import HealthCheck, settings
 from longest import LONGEST
 from threadpoolctl import threadpool_limits
 
-# Started in the background of a shell, or by nohup, the tests would be deaf to Ctrl-C, and so would the programs that
-# they start and interrupt.
+# If the tests are started in the background of a shell, or by nohup, they would ignore Ctrl-C, and so would the
+# programs that they start and interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# The same examples in every run, whatever ran before, and no judgement on how fast they were made: a failure is a
-# defect of the code under test. To search for new ones: --hypothesis-profile=default.
+# The same examples in every run, whatever ran before, and no time limits: a failure is a defect of the code under test.
+# To search for new examples: --hypothesis-profile=default.
 settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fixed")
 
-# The caller's wishes for the look of a terminal, which the text under test would follow.
+# The caller's preferences for terminal output, which the text under test would follow.
 for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(_name, None)
 
@@ -34,11 +34,11 @@ SLOW = ("slow", "statistical", "process", "mpi")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What has no other marker is fast: ``pytest -m fast`` gives a verdict within a minute."""
+    """Tests without another marker are fast: ``pytest -m fast`` gives a verdict within a minute."""
     for item in items:
         if not any(item.get_closest_marker(name) for name in SLOW):
             item.add_marker("fast")
-    if hasattr(config, "workerinput"):  # no processor shall wait at the end for the one that has the longest file
+    if hasattr(config, "workerinput"):  # no processor should wait at the end for the one with the longest file
         rank = {name: place for place, name in enumerate(LONGEST)}
         folder = Path(__file__).parent
         items.sort(key=lambda item: rank.get(item.path.relative_to(folder).as_posix(), len(rank)))
@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """``-n`` hands out whole files, in the order above: what a file starts or builds once, it starts or builds once."""
+    """``-n`` distributes whole files, in the order above: what a file starts or builds once is done only once."""
     if config.getvalue("dist") != "load":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -57,7 +57,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(autouse=True, scope="session")
 def _plots_are_quiet(tmp_path_factory):
-    """Matplotlib speaks on stderr where its home cannot be written, and where many fonts are slow to list."""
+    """Matplotlib writes to stderr if its home cannot be written, or if listing many fonts is slow."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MPLCONFIGDIR", str(tmp_path_factory.mktemp("matplotlib")))
         if importlib.util.find_spec("matplotlib"):
@@ -67,11 +67,11 @@ def _plots_are_quiet(tmp_path_factory):
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread_a_worker():
-    """Of several workers each has a processor: threads of BLAS would wait for those of others, and wait busily."""
+    """With several workers each has one processor: threads of BLAS would wait busily for those of others."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
-    importlib.import_module("scipy.linalg")  # which brings a BLAS of its own
+    importlib.import_module("scipy.linalg")  # it brings its own BLAS
     with threadpool_limits(limits=1, user_api="blas"):
         yield
 

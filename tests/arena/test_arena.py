@@ -1,4 +1,4 @@
-"""Learners side by side: the same rows, no look ahead, equal privacy, results that can be resumed."""
+"""Learners side by side: the same rows, no look-ahead, equal privacy, results that can be resumed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TURNING = Spec(name="turning", generator="turning")
 
 
 def write_table(path, rows, header=True, seed=0):
-    """Two numbers of different sizes and a text, which say a label of three."""
+    """Two numbers of different sizes and a text, which determine a label of three."""
     rng = np.random.default_rng(seed)
     a, b = rng.normal(size=rows), 1e6 * rng.normal(size=rows)
     town = rng.choice(["here", "there"], size=rows)
@@ -56,7 +56,7 @@ def write_table(path, rows, header=True, seed=0):
 
 def test_rows_of_a_file_are_spread_evenly_and_the_last_sixth_is_held_out(tmp_path):
     path = tmp_path / "t.csv"
-    path.write_text("n,y\n" + "".join(f"{i},{'ab'[i % 2]}\n\n" for i in range(3500)))  # blank lines are none
+    path.write_text("n,y\n" + "".join(f"{i},{'ab'[i % 2]}\n\n" for i in range(3500)))  # blank lines are not rows
     cut = prepare(Spec(name="t", file=str(path), target="y"), 0, 1000, tmp_path)
     assert (cut.rows, cut.held, cut.classes, cut.teach, cut.half) == (834, 166, ("a", "b"), 208, 417)
     rows = Rows(cut)
@@ -168,7 +168,7 @@ def test_scores_are_put_under_the_right_labels(tmp_path):
     assert in_units(two, _Labelled("low", "high"), np.array([3.0])).tolist() == [-3.0]
 
 
-# ---- no look ahead ---------------------------------------------------------------------------------------------------
+# ---- no look-ahead -------------------------------------------------------------------------------------------------
 
 
 def _players():
@@ -181,11 +181,11 @@ def _players():
 
 @pytest.mark.parametrize(("name", "play"), [pytest.param(*pair, id=pair[0]) for pair in _players()])
 def test_no_prediction_knows_the_labels_of_its_block(tmp_path, monkeypatch, name, play):
-    """Labels from row 1,200 on are others: all predictions until the end of that block are the same."""
+    """Labels from row 1,200 on differ: all predictions until the end of that block must be the same."""
     if name == "river":
         pytest.importorskip("river")
     for module, names in ((references, ("_STEPS", "_SCHEDULES")), (rivals, ("_BATCHES", "_CLIPS", "_STEPS"))):
-        for which in names:  # nothing is chosen in hindsight
+        for which in names:  # except those chosen in hindsight
             monkeypatch.setattr(module, which, getattr(module, which)[:1])
     table = write_table(tmp_path / "t.csv", 2400)
     cut = prepare(Spec(name="t", file=str(table), target="label"), 0, None, tmp_path)
@@ -195,7 +195,7 @@ def test_no_prediction_knows_the_labels_of_its_block(tmp_path, monkeypatch, name
     turned = [line.rpartition(",")[0] + ",high" for line in learnt[row:]]
     (tmp_path / cut.path).write_text("\n".join(learnt[:row] + turned) + "\n")
     other = play(cut).scores
-    # blocks of a learner begin after the rows that teach, and a batch may end within the next one
+    # a learner's blocks begin after the rows that teach, and a batch may end within the next one
     same = np.all(np.isclose(first, other, equal_nan=True), axis=1)
     until = int(np.argmin(same))
     assert 1200 < until <= 1200 + 2 * BLOCK
@@ -208,19 +208,19 @@ def test_no_prediction_knows_the_labels_of_its_block(tmp_path, monkeypatch, name
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 8.0])
 def test_encoding_and_learner_spend_the_budget_together(tmp_path, epsilon):
-    """At 0.5 all rows teach, for a share of it; at 8 the first rows do."""
+    """At 0.5 all rows teach, for a share of the budget; at 8 the first rows do."""
     cut = prepare(TURNING, 0, 6000, tmp_path)
     whole = gdp_mu(epsilon, DELTA)
     played = play_learner(cut, "dpftrl", epsilon, DELTA, 0, BLOCK)
     assert played.notes["reused"] == (epsilon < 1)
     assert whole * (1 - 1e-6) < played.notes["mu"] <= whole
     assert played.rows == (cut.rows if epsilon < 1 else cut.rows - played.notes["taught"])
-    assert encode(cut, "dpftrl", epsilon, DELTA, 0, BLOCK).ledger.epsilon == epsilon  # which refuses more
+    assert encode(cut, "dpftrl", epsilon, DELTA, 0, BLOCK).ledger.epsilon == epsilon  # it refuses more
 
 
 @pytest.mark.parametrize(("epsilon", "n"), [(2.0, 1500), (20.0, 1500)])
 def test_a_pure_rival_stays_within_the_budget_with_its_encoding(tmp_path, monkeypatch, epsilon, n):
-    """Where all rows teach, it had what is left of mu squared, for which both together have a third more epsilon."""
+    """If all rows teach, the encoding had a part of mu squared; epsilon of both together is a third larger."""
     told = {}
 
     def fit(python, given, answer):
@@ -238,7 +238,7 @@ def test_a_pure_rival_stays_within_the_budget_with_its_encoding(tmp_path, monkey
     own = float(told["epsilon"])
     assert own == played.notes["own"]
     if found.first:
-        assert own == epsilon  # a row is in one part only
+        assert own == epsilon  # each row is in only one part
         return
     assert 0.99 * epsilon < compose_fixed(found.ledger.spent.mu, [own], DELTA) <= epsilon
 
@@ -259,14 +259,14 @@ def test_a_declared_schema_costs_nothing(tmp_path):
 
 
 def test_dp_sgd_adds_the_noise_of_one_batch():
-    """Rows of zeros: a step is noise alone, of standard deviation 2 clip step / (mu batch)."""
+    """Rows of zeros: a step is pure noise, of standard deviation 2 clip step / (mu batch)."""
     words = {"clip": 0.7, "batch": 50, "step": 2.0}
     rng = np.random.default_rng(5)
     models = rivals.descend(np.zeros((100, 4000)), lambda at, s: np.ones((50, 1)), 1, mu=0.5, **words, rng=rng)
     assert models.shape == (3, 4000, 1)
     steps = np.diff(models, axis=0)
     expected = 2 * 0.7 / 0.5 * 2.0 / 50
-    # 8,000 normal draws: a wrong alarm once in 10^6 runs of another seed; 3 % off would be seen
+    # 8,000 normal draws: one false alarm in 10^6 seeds; a deviation of 3 % would be detected
     assert np.std(steps) == pytest.approx(expected, rel=5 / math.sqrt(2 * steps.size))
 
 
@@ -332,7 +332,7 @@ def test_a_second_call_makes_only_what_is_missing(arena, tmp_path, monkeypatch):
     run(folder)
     monkeypatch.undo()
     failed = json.loads(lines[-2]) | {"status": "failed", "reason": "no memory"}
-    # a process that was killed while it wrote its last line, after a run that had failed
+    # a process that was killed while it wrote its last line, after a failed run
     text = b"".join([*lines[:-2], json.dumps(failed).encode() + b"\n", lines[-1][:-20]])
     (folder / "results.jsonl").write_bytes(text)
     made = []
@@ -387,7 +387,7 @@ def test_libraries_that_are_missing_are_left_out_with_the_reason(tmp_path):
 
 
 def made_board(tmp_path, **records):
-    """A board of figures that are told."""
+    """A board of given figures."""
     results = Results(tmp_path / "board", {"rows": 1})
     results.streams["s"] = {"seen": "", "rows": {"0": {"classes": ["a", "b"], "rows": 100, "held": 20}}}
     for name, (epsilon, status, auc) in records.items():
@@ -411,9 +411,9 @@ def test_shares_are_relative_to_the_best_online_reference_above_chance(tmp_path)
         pigd1=(1.0, "no model", None),
     )
     assert board.reference("s", "second_half") == pytest.approx(0.9)
-    # no model is chance: the mean of 0.8 and 0.5
+    # no model counts as chance: the mean of 0.8 and 0.5
     assert board.share("s", "dpftrl", 1.0, "second_half") == pytest.approx((0.65 - 0.5) / 0.4)
-    assert board.share("s", "pigd", 1.0, "second_half") is None  # its model comes last, or not
+    assert board.share("s", "pigd", 1.0, "second_half") is None  # its model comes last, or never
     assert board.share("s", "pigd", 1.0, "held_out") == pytest.approx((0.6 - 0.5) / 0.2)
     text = "\n".join(board.lines())
     assert "| s | 1 | 0.650 ± 0.212, 38 % |" in text
@@ -435,7 +435,7 @@ def test_every_entrant_has_a_title():
 
 
 def test_no_two_learners_look_alike_in_the_picture():
-    """As many as there are with all references; by more than colour where the eight colours begin again."""
+    """With as many entrants as there can be: they differ in more than colour where the eight colours repeat."""
     lines = {f"learner {k}": [(1.0, 0.5), (math.inf, 0.9)] for k in range(20)}
     drawn = [
         line for line in arena_figure({"all": lines}).axes[0].get_lines() if line.get_label().startswith("learner")

@@ -1,6 +1,6 @@
-"""What is shipped gives away no more than it claims, nearly as much, and what is wrong is caught: many small audits.
+"""Many small audits: shipped learners reveal at most what they claim, and nearly as much; wrong ones are caught.
 
-The figures of more runs are in docs/audit.md, whose table is held here too.
+The figures of more runs are in docs/audit.md, whose table is checked here too.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ def test_two_thirds_of_the_noise_is_caught(name, words):
     [
         ("pigd", {}, {0.5: "epsilon", 1.0: "epsilon", 4.0: "gaussian"}),
         ("pgiga", {}, {0.5: "epsilon", 1.0: "epsilon", 4.0: "gaussian"}),
-        # two rows: the noise is that of one, at ln 2 instead of 2 nodes
+        # two rows: the noise is that of one, for ln 2 instead of 2 nodes
         ("prefix", {"design": "tree", "steps": 2}, {0.5: "epsilon", 1.0: "epsilon", 4.0: "gaussian"}),
         ("prefix", {"design": "tree", "steps": 8}, {0.5: "gaussian", 1.0: "gaussian", 4.0: "gaussian"}),
     ],
 )
 def test_published_noise_is_caught(name, words, proved_by, epsilon):
-    """Lemmas 4 and 5 and Theorem 9 of Jain, Kothari and Thakurta; at epsilon = 4 their claims ask for e^12 runs."""
+    """Lemmas 4 and 5 and Theorem 9 of Jain, Kothari and Thakurta; at epsilon = 4 refuting them would take e^12 runs."""
     runs = 8_000 if name == "prefix" else 2_000
     found = audit(
         name, **words, calibration="published", epsilon=epsilon, delta=1e-6, runs=runs, confidence=CONFIDENCE,
@@ -101,7 +101,7 @@ def test_published_noise_is_caught(name, words, proved_by, epsilon):
     assert proved_by[epsilon] in found.exceeded_by
     assert "gaussian" in found.exceeded_by
     assert found.mu is None
-    # what the guarantee says besides of this noise is true
+    # the other statements of the guarantee about this noise are true
     assert found.gaussian_mu_lower <= found.proved_mu
     assert found.attainable <= found.proved_mu * (1 + 1e-9)
     assert found.epsilon == epsilon * (1 if name == "prefix" else 3)
@@ -109,7 +109,7 @@ def test_published_noise_is_caught(name, words, proved_by, epsilon):
 
 @pytest.mark.parametrize("kind", [PIGD, PGIGA, NOGD, DPFTRL, PQFTL])
 def test_correct_learners_pass_the_audit(kind):
-    """With their own loss, ball and intercept, where points are projected: the statistic is fitted."""
+    """With their own loss, ball and intercept, if points are projected: the statistic is fitted."""
     ledger = Ledger()
     learner = kind(epsilon=4.0, delta=DELTA, ledger=ledger)
     before = dict(learner.get_params(deep=False))
@@ -120,7 +120,7 @@ def test_correct_learners_pass_the_audit(kind):
     assert ledger.accounts == ()
     assert learner.get_params(deep=False) == before
     assert not hasattr(learner, "_run")
-    if kind is not PIGD and kind is not PGIGA:  # on the unit ball most of their last release is the edge
+    if kind is not PIGD and kind is not PGIGA:  # on the unit ball most of their last releases are on the boundary
         assert found.mu_lower > 0
 
 
@@ -158,13 +158,13 @@ def test_fitted_statistics_prove_nearly_as_much():
 @pytest.mark.parametrize("name", ["pigd", "pgiga", "nogd", "dpftrl", "pqftl"])
 @pytest.mark.parametrize("adjacency", BOTH)
 def test_experiments_in_one_run_do_not_affect_each_other(name, adjacency):
-    """Only the first row of effect changes, and nothing but the first experiment does, as when all rows change."""
+    """Only the first differing row changes only the first experiment, as when all rows change."""
     learner = worst_learner(name, {"adjacency": adjacency, "epsilon": 1.0})
     case = LearnerCase(learner, steps=4, noise=1.0, random_state=np.random.default_rng(1))
     assert case.width > 8
     all_change = case.twin(1) - case.twin(0)
     (X, y), (other_X, other_y) = case._streams
-    stop = int(np.flatnonzero(~np.isnan(y))[0]) + 1  # after the first row of effect
+    stop = int(np.flatnonzero(~np.isnan(y))[0]) + 1  # after the first row that differs
     case._worlds[1] = case._cut(sparse.vstack([other_X[:stop], X[stop:]]).tocsr(), np.append(other_y[:stop], y[stop:]))
     change = case.twin(1) - case.twin(0)
     assert np.allclose(change[0], all_change[0], rtol=1e-9)
@@ -178,14 +178,14 @@ def test_prefix_rows_lie_along_coordinates():
     assert np.array_equal(case._blocks[0][0].toarray(), np.eye(case.width))
 
 
-# ---- mechanisms of the caller's ---------------------------------------------------------------------------------
+# ---- the caller's own mechanisms ------------------------------------------------------------------------------
 
 RNG = np.random.default_rng(5)
 ZERO, ONE = np.zeros(6), np.eye(6)[0]
 
 
 def independent(stream):
-    """Noisy running sums: 1-GDP where one row changes by 1."""
+    """Noisy running sums: 1-GDP if one row changes by 1."""
     return np.cumsum(stream + RNG.normal(size=6))
 
 
@@ -196,7 +196,7 @@ def skipped(stream):
 
 
 def reused(stream):
-    """Two releases with the same noise, in a unit of its own each: their difference has none."""
+    """Two releases with the same noise, each in a unit of its own: their difference has no noise."""
     noise = RNG.normal()
     return np.array([stream[0] + noise, 3 * stream[0] + noise])
 
@@ -316,7 +316,7 @@ def test_the_command():
 
 
 def test_the_page_says_what_is_promised():
-    """Every row of the campaign: no proved claim is exceeded, Gaussian mechanisms give away at least 0.7 of it."""
+    """Every row of the campaign: no proved claim is exceeded, and Gaussian mechanisms reveal at least 0.7 of theirs."""
     text = PAGE.read_text(encoding="utf-8")
     tables = dict(re.findall(r"<!-- (\w+): tools/audit_campaign.py -->\n(.*?)<!-- end of \1 -->", text, re.DOTALL))
     rows = {

@@ -1,4 +1,4 @@
-"""The arithmetic of audits: confidence that is kept, statistics that are the best, covariances that are right."""
+"""The arithmetic of audits: confidence is kept, statistics are optimal, covariances are correct."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pairs(mu, n, repeats, seed):
 
 
 def test_confidence_is_kept():
-    """At confidence 0.8, out of 100 audits of one Gaussian no more than a binomial's tail are above the truth."""
+    """At confidence 0.8, of 100 audits of one Gaussian no more exceed the truth than a binomial tail allows."""
     mu, n, repeats, delta = 1.0, 400, 100, 0.01
     truth, above = gdp_epsilon(mu, delta), np.zeros(3)
     for a, b in pairs(mu, n, repeats, 3):
@@ -53,7 +53,7 @@ def test_bounds_come_close_with_many_samples():
 
 
 def test_either_order_of_the_streams_counts():
-    """An output that has probability 0 on the second stream alone: only the complement of an event above shows it."""
+    """An output with probability 0 only on the second stream: only the complement of an event shows it."""
     first = np.repeat([0.0, 1.0], [1000, 9000])
     second = np.ones(10_000)
     found = bounds((first, second), (first, second), delta=0.0, confidence=0.99)
@@ -69,7 +69,7 @@ def test_nothing_is_proved_by_equal_samples():
 
 
 def test_delta_is_subtracted():
-    """A mechanism that gives everything away with probability 0.1 has (0, 0.1)."""
+    """A mechanism that reveals everything with probability 0.1 is (0, 0.1)-DP."""
     rng = np.random.default_rng(6)
     first, second = np.zeros(100_000), (rng.random(100_000) < 0.1) * 1.0
     halves = [((first[:50_000], second[:50_000]), (first[50_000:], second[50_000:]))][0]
@@ -106,7 +106,7 @@ def test_covariance_has_the_variances_of_the_design(design, steps):
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_covariance_is_that_of_the_code(design):
-    """The chi-square of whitened prefix sums of zeros: six steps, 4,000 coordinates, and no correlation is left."""
+    """The chi-square of whitened prefix sums of zeros: six steps, 4,000 coordinates, and no remaining correlation."""
     sums = PrefixSum(dim=4000, horizon=6, design=design, random_state=9)
     found = sums.add_block(np.zeros((6, 4000)))
     factor = np.linalg.cholesky(noise_covariance(factorization(design, 6)))
@@ -122,7 +122,7 @@ def test_covariance_is_that_of_the_code(design):
      ("honaker", 2, math.sqrt(0.9)), ("smooth", 4, math.sqrt(2 / 3))],
 )  # fmt: skip
 def test_prefix_sums_reveal_the_first_row_as_predicted(design, steps, expected):
-    """Of a design whose prefix sums determine all that was perturbed: everything."""
+    """For a design whose prefix sums determine all perturbed values: everything."""
     chosen = factorization(design, steps)
     shown = math.sqrt(np.ones(steps) @ np.linalg.solve(noise_covariance(chosen), np.ones(steps)))
     assert shown / chosen.column_norm == pytest.approx(expected, rel=1e-9)

@@ -22,7 +22,7 @@ def records(tmp_path_factory):
 
 
 def test_controls_have_the_expected_results(records):
-    """Noise is not seeded: a run refutes the right control with a probability of at most a millionth."""
+    """Noise is not seeded: a run refutes the correct control with a probability of at most a millionth."""
     assert {record["program"].removeprefix("controls: "): record["refuted"] for record in records} == CHOSEN
     for record in records:
         assert record["expected"] == ("falls" if record["refuted"] else "stands")

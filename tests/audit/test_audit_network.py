@@ -1,7 +1,7 @@
-"""Nodes that learn together give away no more than one message of a row costs; what is wrong is caught.
+"""Nodes that learn together reveal at most what one message of a row costs; wrong ones are caught.
 
-Whole transcripts are looked at beside the audits' statistics: what one row changes in all messages of all nodes. The
-proof is docs/proofs/network.md; the two leaks that the source's text allows exist here alone.
+Besides the audits' statistics, whole transcripts are examined: what one row changes in all messages of all nodes. The
+proof is docs/proofs/network.md; the two leaks that the source's text allows are reproduced only here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ RUNS = 8192
 
 
 def shown(words):
-    """How much of mu the first round attains: an implicit regulariser shrinks its step, and no noise is saved."""
+    """The share of mu that the first round attains: an implicit regulariser shrinks its step, not the noise."""
     return 0.5 if words.get("noise_position") == "output" and "regularizer" in words else 1.0
 
 
@@ -79,7 +79,7 @@ def test_no_bound_is_above_the_claim(name, words, epsilon, adjacency):
     assert found.mu_lower <= found.proved_mu
     if gaussian(words):
         assert found.mu == found.proved_mu == gdp_mu(epsilon, DELTA)
-        # of several rows a little noise is for roundings; see calibrate_network
+        # with several rows, a little noise covers rounding; see calibrate_network
         assert found.attainable == pytest.approx(shown(words) * found.mu, rel=1e-6), "the rows are not the worst"
     else:
         assert (found.mu, found.delta, found.gaussian_mu_lower) == (None, 0.0, None)
@@ -120,7 +120,7 @@ def test_algorithm_2_with_long_steps_wastes_noise():
 
 
 def test_algorithm_1_is_more_private_than_it_claims():
-    """Theorem 4 adds the rounds up; one message is all there is."""
+    """Theorem 4 adds the rounds up; only one message contains the row."""
     found = tried("dola", {"calibration": "published", "randomizer": "laplace", "noise_position": "output",
                            "horizon": 256 * 5}, 2.0, RUNS)  # fmt: skip
     assert found.epsilon == 10.0
@@ -132,7 +132,7 @@ def test_algorithm_1_is_more_private_than_it_claims():
 
 
 class WrongAdjacency(DOLA):
-    """Noise for rows that are zeroed out, where the claim is about rows that are replaced."""
+    """Noise for zeroing out rows, with a claim about replacing them."""
 
     def calibrate(self, *given, **words):
         plan = super().calibrate(*given, **words)
@@ -148,7 +148,7 @@ class MeansOfBatches(DOLA):
 
 
 class LongGradients(SparseDOLA):
-    """Gradients of up to 3/2 of the bound that the noise is for."""
+    """Gradients of up to 3/2 of the bound that the noise covers."""
 
     def calibrate(self, *given, **words):
         plan = super().calibrate(*given, **words)
@@ -156,7 +156,7 @@ class LongGradients(SparseDOLA):
 
 
 class EpochsForFree(DOLA):
-    """The noise of one epoch for several."""
+    """The noise for one epoch, in several."""
 
     def calibrate(self, *given, **words):
         plan = super().calibrate(*given, **words)
@@ -197,7 +197,7 @@ def case_of(name, words, **more):
 
 
 class Swapped:
-    """A run one of whose nodes has another row."""
+    """A run in which one node has another row."""
 
     def __init__(self, state, node):
         self.state, self.node = state, node
@@ -213,7 +213,7 @@ class Swapped:
 
 @pytest.mark.parametrize(("name", "words"), SHIPPED, ids=IDS)
 def test_one_row_changes_one_experiment(name, words):
-    """The same noise, the row of one node another one: no other node's noise and gradient, in any round."""
+    """With the same noise and another row at one node, no other node's noise or gradient changes, in any round."""
     case = case_of(name, words)
     states = case._opened(noisy=True), Swapped(case._opened(noisy=True), 7)
     series = [case._series(state, 0, noisy=True) for state in states]
@@ -298,7 +298,7 @@ def learner_of(kind, words):
 
 
 class Transcript:
-    """All messages of a compiled run, and what each was made of: its noise, by what is public and the rows alone."""
+    """All messages of a compiled run, and what each was made from: its noise, from public values and the rows alone."""
 
     def __init__(self, learner, X, y, *, seed):
         learner.set_params(horizon=len(X), random_state=seed)
@@ -336,7 +336,7 @@ class Transcript:
         self.noise = self.seen - self.means
 
     def loss(self, means):
-        """Log of the ratio of the whole transcript's densities, had the messages been made of these means."""
+        """Logarithm of the ratio of the whole transcript's densities, if the messages had these means."""
         order = 1 if self.plan.report.kind == "laplace" else 2
         away = [np.linalg.norm(self.seen - one, ord=order, axis=2) for one in (means, self.means)]
         return float(np.sum(away[0] - away[1])) / self.plan.report.scale
@@ -354,7 +354,7 @@ def gradients(models, X, y):
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_a_row_changes_one_term_of_the_whole_transcript(name):
-    """The noise is that of the addresses, whatever the rows: then the transcripts' densities differ in one term."""
+    """The noise is that of its address, whatever the rows: so the transcripts' densities differ in one factor."""
     kind, words = TRANSCRIPTS[name]
     batch, worst = words.get("batch", 1), 0.0
     for seed in range(6):
@@ -372,25 +372,26 @@ def test_a_row_changes_one_term_of_the_whole_transcript(name):
         changed = np.ptp([first.seen, second.seen], axis=0).max(axis=2) > 0.0
         assert not changed[: place[0]].any()
         assert list(np.flatnonzero(changed[place[0]])) in ([], [place[1]])
-        # the first transcript, had its rows been the second's: the means at the same public points
+        # the first transcript, if its rows were the second's: the means at the same public points
         means = first.means.copy()
         swapped = first.means[place] - second.means[place]
-        means[place] -= swapped  # up to that message both transcripts are one
+        means[place] -= swapped  # up to that message both transcripts are equal
         loss = first.loss(means)
         assert abs(loss) <= EPSILON * (1.0 + 1e-9)
         worst = max(worst, abs(loss))
     assert worst > 0.2
 
 
-# ---- the two leaks that the text of the source allows ----------------------------------------------------------------
+# ---- the two leaks that the source's text allows ---------------------------------------------------------------------
 
 
 def twin_loss(kept, *, rounds, rng, kinks=False, nodes=5, dim=3):
-    """Loss of one transcript of Algorithms 1 and 3 in numpy, and the largest that any transcript with its kinks has.
+    """Loss of one transcript of Algorithms 1 and 3 in numpy, and the largest loss of any transcript with its kinks.
 
-    ``kept``: what a node goes on from: what it sent ("sent"); its own clean value, with its neighbours' noisy ones
-    ("own"); its own clean dual, as Algorithm 3 is printed ("dual"). Both hypotheses are followed along one transcript:
-    node 0 has another first row in the second. ``kinks``: later rows of node 0 have their kink between the two runs.
+    ``kept`` is what a node continues from: what it sent ("sent"); its own noiseless value, with its neighbours' noisy
+    ones ("own"); its own noiseless dual, as Algorithm 3 is printed ("dual"). Both hypotheses are followed along one
+    transcript: in the second, node 0 has another first row. ``kinks``: later rows of node 0 have their kinks between
+    the two runs.
     """
     A = metropolis_weights(complete(nodes)).to_dense() if nodes < 3 else metropolis_weights(ring(nodes)).to_dense()
     sent, clean = np.zeros((nodes, dim)), np.zeros((2, nodes, dim))
@@ -430,7 +431,7 @@ def test_a_twin_that_continues_from_what_it_sent_costs_epsilon():
 
 
 def test_continuing_from_a_noiseless_own_value_is_caught():
-    """The test above fails: 2 epsilon of linear losses, and without end where kinks lie between the runs."""
+    """The test above fails: 2 epsilon for linear losses, and without limit if kinks lie between the runs."""
     sampled, most = largest("own", rounds=60, nodes=2)
     assert most == pytest.approx(2.0 * EPSILON, rel=1e-9)
     assert EPSILON < sampled <= most
@@ -445,16 +446,16 @@ def test_algorithm_3_as_printed_is_caught():
         sampled, most = largest("dual", rounds=rounds, kinks=True, nodes=1, dim=1, transcripts=10)
         assert most == pytest.approx(rounds * EPSILON, rel=1e-9)
         assert 0.25 * rounds * EPSILON < sampled <= most
-    assert largest("dual", rounds=60)[1] == pytest.approx(EPSILON, rel=1e-9)  # linear losses do not show it
+    assert largest("dual", rounds=60)[1] == pytest.approx(EPSILON, rel=1e-9)  # linear losses do not reveal it
 
 
 @pytest.mark.parametrize("kept", ["sent", "own", "dual"])
 def test_runs_expose_the_planted_leaks(kept):
-    """Lower bounds from runs alone, by the statistic of the likelihood ratio; of the sound twin none is above."""
+    """Lower bounds from runs alone, by the likelihood ratio; none exceeds the claim for the correct twin."""
     runs, rounds = 200, 30
 
     def statistics(world):
-        sign = 1.0 - 2.0 * world  # the hypotheses exchanged: runs of the other stream
+        sign = 1.0 - 2.0 * world  # the hypotheses are exchanged: runs on the other stream
         words = {"rounds": rounds, "kinks": True, "nodes": 1 if kept == "dual" else 2, "dim": 1}
         found = [twin_loss(kept, rng=np.random.default_rng([world, k]), **words)[0] for k in range(runs)]
         return sign * np.array(found)
@@ -483,7 +484,7 @@ def restored(learner, plan, t, mixes):
 @pytest.mark.parametrize("far", [0.5, 2.0, 1e4, 1e12])
 @pytest.mark.parametrize("dim", [1, 7, 300])
 def test_roundings_of_projected_steps_are_charged(dim, far):
-    """Noise on the output: the computed step's end against the exact one, also where the mix is far outside."""
+    """Noise on the output: the end of the computed step against the exact one, even if the mix is far outside."""
     words = {"loss": "hinge", "nodes": 3, "batch": 2, "fit_intercept": False, "l2": 0.3}
     learner = DOLA(noise_position="output", **words)
     plan, bare = (one.calibrate(dim, 30) for one in (learner, DOLA(**words)))
@@ -509,7 +510,7 @@ def test_roundings_of_projected_steps_are_charged(dim, far):
 
 
 class Stream:
-    """Rows that can be read again, whose number is known beforehand or not."""
+    """Rows that can be read again, whose number may or may not be known in advance."""
 
     classes = None
 
@@ -529,7 +530,7 @@ ROWS, LABELS = np.tile([[1.0]], (40, 1)), np.tile([1.0, -1.0], 20)
         ({"nodes": 2, "batch": 10, "epochs": 10}, 2),  # each row ten times in one message: mu 0.848 for 0.268
         ({"nodes": 4, "batch": 3, "epochs": 2}, 8),
         ({"nodes": 4, "batch": 3, "epochs": 2, "horizon": 48}, 8),  # the horizon has room for more rows
-        ({"nodes": 4, "epochs": 2, "horizon": 48}, 10),  # rows would change their nodes
+        ({"nodes": 4, "epochs": 2, "horizon": 48}, 10),  # rows would change nodes
     ],
 )
 def test_no_row_enters_a_message_twice(words, n):

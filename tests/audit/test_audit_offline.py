@@ -1,6 +1,6 @@
-"""Offline learners give away no more than they claim, nearly as much, and what is wrong is caught.
+"""Offline learners reveal at most what they claim, and nearly as much; wrong ones are caught.
 
-The figures of more runs are in docs/audit.md, whose table is held here too.
+The figures of more runs are in docs/audit.md, whose table is checked here too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.statistical
 PAGE = ROOT / "docs" / "audit.md"
 OUTPUT, OBJECTIVE = "output-perturbation", "objective-perturbation"
 CURVED = {"loss": "logistic", "l2": 0.01}
-#: What is shipped, and what at least of the claim is proved at epsilon = 4.
+#: The shipped learners, and the least share of the claim that is proved at epsilon = 4.
 SHIPPED = [
     *((name, {"adjacency": adjacency}, 0.55) for name in (OUTPUT, OBJECTIVE, "pol")
       for adjacency in ("replace", "zero_out")),
@@ -84,9 +84,9 @@ def test_half_of_the_noise_is_caught(name, words):
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_the_omission_in_the_slides_is_caught(epsilon):
-    """Their objective perturbation forgets a determinant; their output perturbation is right."""
+    """Their objective perturbation omits a determinant; their output perturbation is correct."""
     words = {"calibration": "published", "epsilon": epsilon, "runs": 4_000, "confidence": CONFIDENCE}
-    rare = {"runs": 16_000} if epsilon == 4.0 else {}  # that more than e^4 is counted takes many
+    rare = {"runs": 16_000} if epsilon == 4.0 else {}  # proving more than e^4 takes many runs
     found = audit(OBJECTIVE, **{**words, **rare}, random_state=1)
     assert found.exceeded_by == ("epsilon",)
     assert found.epsilon == epsilon < found.epsilon_lower < found.proved_epsilon
@@ -101,7 +101,7 @@ def test_the_omission_in_the_slides_is_caught(epsilon):
 
 @pytest.mark.parametrize("noise", [1.0, 0.4])
 def test_noise_in_the_objective_with_a_delta(noise):
-    """What is proved is an epsilon at this delta, and no mu."""
+    """What is proved is an epsilon at this delta, not a mu."""
     found = audit(OBJECTIVE, delta=1e-3, epsilon=1.0, runs=6_000, confidence=CONFIDENCE, noise=noise, random_state=3)
     assert (found.epsilon, found.delta, found.mu, found.proved_mu) == (1.0, 1e-3, None, None)
     assert (found.proved_epsilon, found.gaussian_mu_lower) == (1.0, None)
@@ -118,7 +118,7 @@ def case_of(name, rows=8, noise=1.0, seed=1, **words):
 
 
 def test_the_ratio_at_the_published_counterexample():
-    """One row and none, n lambda = 0.1, epsilon = 0.1: 1.2278 at the model 0, where 0.1 is claimed."""
+    """One row or none, n lambda = 0.1, epsilon = 0.1: 1.2278 at the model 0, where 0.1 is claimed."""
     case = case_of(OBJECTIVE, rows=1, calibration="published", l2=0.1, epsilon=0.1)
     assert -case.ratio(np.zeros((1, 2)))[0] == pytest.approx(1.2278, abs=1e-4)
 
@@ -138,7 +138,7 @@ def test_the_ratio_at_the_published_counterexample():
 )
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_no_model_reveals_more_than_is_proved(words, rows, epsilon):
-    """On a grid of models the exact ratio is within the noise's own epsilon: the theorem, at these data sets."""
+    """On a grid of models the exact ratio is within the noise's own epsilon: the theorem, for these data sets."""
     case = case_of(OBJECTIVE, rows=rows, epsilon=epsilon, **words)
     rng = np.random.default_rng(2)
     far = 20.0 * case._plan.scale / case._plan.l2_sum
@@ -153,7 +153,7 @@ def test_no_model_reveals_more_than_is_proved(words, rows, epsilon):
 
 @pytest.mark.parametrize(("name", "words"), [(OUTPUT, {}), (OBJECTIVE, CURVED), (OBJECTIVE, {}), ("pol", {})])
 def test_the_ratio_is_one(name, words):
-    """Its mean under the first data set is 1, as that of a ratio of densities; within six standard errors."""
+    """Its mean under the first data set is 1, as for a ratio of densities; within six standard errors."""
     case = case_of(name, epsilon=1.0, **words)
     ratios = np.exp(case.ratio(np.concatenate([case.run(0) for _ in range(40)])))
     assert abs(ratios.mean() - 1.0) < 6.0 * ratios.std() / math.sqrt(len(ratios))
@@ -183,7 +183,7 @@ def test_correct_learners_pass_the_audit(kind):
     before = dict(learner.get_params(deep=False))
     found = audit(learner, runs=2_000, confidence=CONFIDENCE, random_state=1)
     assert found.exceeded_by == ()
-    if kind is not OutputPerturbation:  # with an intercept no row is as far from the others as the bound has it
+    if kind is not OutputPerturbation:  # with an intercept no row is as far from the others as the bound allows
         assert found.mu_lower > 0
     assert found.learner.startswith(kind.__name__)
     assert ledger.accounts == ()

@@ -1,4 +1,4 @@
-"""Audits of other programs: right ones stand, wrong ones fall, evidence is a supermartingale, failures are named."""
+"""Audits of other programs: correct ones stand, wrong ones fall, evidence is a supermartingale, failures are named."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def geometric(scale, runs):
 
 
 @Many
-def laplace_sum(rows, runs):  # of values in [-1, 1], for epsilon = 1 under replacement
+def laplace_sum(rows, runs):  # for values in [-1, 1], at epsilon = 1 under replacement
     return rows.sum() + RNG.laplace(scale=2.0, size=(runs, 1))
 
 
@@ -72,7 +72,7 @@ def randomized_response(rows, runs):  # e^epsilon = 3
 
 
 @Many
-def mean_of_noisy_count(rows, runs):  # sum and count with noise of half of epsilon = 1 each
+def mean_of_noisy_count(rows, runs):  # sum and count, each with noise for half of epsilon = 1
     total = rows.sum() + RNG.laplace(scale=2.0, size=(runs, 1))
     count = len(rows) + RNG.laplace(scale=2.0, size=(runs, 1))
     return np.hstack([total / np.maximum(count, 1.0), count])
@@ -84,7 +84,7 @@ RIGHT = [
     (laplace_sum_add_remove, SIGNED, {"epsilon": 1.0, "adjacency": "zero_out"}),
     (gaussian_sum, SIGNED, {"mu": 1.0}),
     (geometric_count, UNIT, {"epsilon": 1.0}),
-    (geometric_count, UNIT, {"epsilon": 1.0, "low_bits": True}),  # integers show nothing there
+    (geometric_count, UNIT, {"epsilon": 1.0, "low_bits": True}),  # integers reveal nothing there
     (randomized_response, Domain([0.0], [1.0], levels={0: (0.0, 1.0)}), {"epsilon": math.log(3)}),
     (mean_of_noisy_count, SIGNED, {"epsilon": 1.0, "adjacency": "add_remove"}),
 ]
@@ -99,7 +99,7 @@ def test_correct_programs_stand(program, domain, words):
     assert (found.runs, found.stages > 2, found.pair is not None) == (6_000, True, True)
     assert found.log_evidence < 5.0
     assert found.epsilon_refuted < found.epsilon
-    # most of the claim is seen, but for the noisy mean, which shares its budget, and the tails of a Gaussian
+    # most of the claim is found, except for the noisy mean, which divides its budget, and the tails of a Gaussian
     seen = found.mu_lower / found.mu if found.mu else found.epsilon_lower / found.epsilon
     assert seen > (0.3 if program is mean_of_noisy_count else 0.65)
     assert "Nothing here contradicts the claim" in found.sentence()
@@ -144,21 +144,21 @@ def one_of_many(rows, runs):  # noise on every column but the last
 
 
 @Many
-def as_many_as_rows(rows, runs):  # what is released is noise, how much of it is not
+def as_many_as_rows(rows, runs):  # the released values are noise, but their number depends on the rows
     return RNG.normal(size=(runs, 1 + len(rows)))
 
 
 WRONG = [
     (two_thirds, SIGNED, {"epsilon": 1.0}),
     (two_thirds_gaussian, SIGNED, {"mu": 1.0}),
-    (laplace_sum_add_remove, SIGNED, {"epsilon": 1.0}),  # the sensitivity of rows added, where they are replaced
+    (laplace_sum_add_remove, SIGNED, {"epsilon": 1.0}),  # the sensitivity for added rows, where rows are replaced
     (bounds_of_data, SIGNED, {"epsilon": 1.0}),
     (public_count, SIGNED, {"epsilon": 1.0, "adjacency": "add_remove"}),
     (mean_of_exact_count, SIGNED, {"epsilon": 1.0, "adjacency": "add_remove"}),
     (squeezed, UNIT, {"epsilon": 0.5}),
     (one_of_many, Domain([0.0] * 20, [1.0] * 20), {"epsilon": 1.0}),
     (as_many_as_rows, UNIT, {"epsilon": 4.0, "adjacency": "add_remove"}),
-    (laplace_sum, SIGNED, {"epsilon": 1.0, "low_bits": True}),  # right for real numbers, not for doubles
+    (laplace_sum, SIGNED, {"epsilon": 1.0, "low_bits": True}),  # correct for real numbers, not for doubles
     (randomized_response, Domain([0.0], [1.0], levels={0: (0.0, 1.0)}), {"epsilon": 0.7}),
 ]
 
@@ -175,7 +175,7 @@ def test_wrong_programs_fall(program, domain, words):
 
 
 def test_differing_rows_are_found_in_given_tables():
-    """Only where a certain value is already there does another one show: no table of extreme rows has it."""
+    """Another value shows only if a certain value is there already: no table of extreme rows has it."""
 
     def program(rows):
         return float(0.37 in rows and rows.max() == 1.0) + RNG.laplace(scale=0.05)
@@ -222,7 +222,7 @@ def test_identical_releases_are_noted():
 @pytest.mark.parametrize(("epsilon", "delta", "rare"), [(0.0, 0.0, 0.3), (1.0, 0.0, 0.2), (0.7, 0.1, 0.25),
                                                         (3.0, 1e-5, 0.04)])  # fmt: skip
 def test_evidence_has_a_mean_of_one_where_the_claim_is_attained(epsilon, delta, rare):
-    """All outcomes of two stages of two pairs of runs; an event of a right program that the claim just allows."""
+    """All outcomes of two stages of two pairs of runs, for an event of a correct program that the claim just allows."""
     likely = math.exp(epsilon) * rare + delta
     point, total = Point(epsilon, delta), 0.0
     for outcome in itertools.product(itertools.product((False, True), repeat=2), repeat=4):
@@ -273,7 +273,7 @@ def test_pairs_are_neighbours_in_the_domain(adjacency):
         changed = {pair.at - 1} if adjacency == "zero_out" else set()
         assert all(domain.has(row) for k, row in enumerate(pair.first) if k not in changed)
         assert all(domain.has(row) for row in pair.second)
-    assert any(len(np.unique(pair.second, axis=0)) == 1 for pair in pairs if len(pair.second) > 1)  # all alike
+    assert any(len(np.unique(pair.second, axis=0)) == 1 for pair in pairs if len(pair.second) > 1)  # all equal
     ends = np.concatenate([pair.second[pair.at - 1] for pair in pairs])
     assert {-2.0, 1.0, 3.0} <= set(ends)
 
@@ -449,7 +449,7 @@ def test_commands_that_fail_are_named(program, words):
 )
 def test_commands_that_answer_wrongly_are_named(program, words):
     patience = 1.0 if "sleep" in program else 60.0
-    rows = np.zeros((30_000 if "sleep" in program else 1, 1))  # more than a pipe holds: nobody waits for the reader
+    rows = np.zeros((30_000 if "sleep" in program else 1, 1))  # more than a pipe holds, and nobody waits for the reader
     with (
         Command([*PYTHON, program], requests=True, timeout=patience) as command,
         pytest.raises(ProgramFailure, match=words),
@@ -531,7 +531,7 @@ def test_programs_with_known_distributions_are_not_run():
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (0.5, 0.0), (1.0, 0.01), (2.0, 1e-3)])
 def test_p_values_of_guesses(epsilon, delta):
-    """That of the authors' program, and at least what a program shows that reveals a canary with probability delta."""
+    """As in the authors' program, and at least what a program shows that reveals a canary with probability delta."""
     m, r, right = 12, 9, 1 / (1 + math.exp(-epsilon))
     for v in range(1, r + 1):
         worst, below = 0.0, 0.0
@@ -552,7 +552,7 @@ def sums(scale):
 @pytest.mark.statistical
 @pytest.mark.parametrize(("adjacency", "scale"), [("add_remove", 1.0), ("zero_out", 1.0), ("replace", 2.0)])
 def test_canaries(adjacency, scale):
-    """Each canary has a coordinate: its noise is that of epsilon = 1."""
+    """Each canary has a coordinate, with noise for epsilon = 1."""
     words = {"adjacency": adjacency, "random_state": 3}
     found = audit_canaries(sums(scale), np.eye(1000), epsilon=1.0, error=rate("audit.canaries", 3), **words)
     assert not found.refuted

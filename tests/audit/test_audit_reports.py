@@ -1,6 +1,6 @@
-"""Learners on reports give away no more than they claim, nearly as much, and what is wrong is caught.
+"""Learners on reports reveal at most what they claim, and nearly as much; wrong ones are caught.
 
-The figures of more runs are in docs/audit.md, whose table is held here too.
+The figures of more runs are in docs/audit.md, whose table is checked here too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from privol.ledger import Ledger
 pytestmark = pytest.mark.statistical
 
 RANDOMIZERS = ("privunit", "duchi", "l2laplace", "laplace", "gaussian")
-FAST = {"proxy": "hoeffding"}  # of caps: the other constant takes a second to compute
+FAST = {"proxy": "hoeffding"}  # for caps: the other constant takes a second to compute
 SHIPPED = [
     ("miogd", {}),
     ("miogd", {"step": "adaptive"}),
@@ -47,13 +47,13 @@ SHIPPED = [
     *(("bandit", {"randomizer": name, "values": n}) for name in ("privunit", "laplace", "gaussian") for n in (1, 2)),
     ("bandit", {"randomizer": "gaussian", "values": 1, "calibration": "published"}),
 ]
-POWER = [  # of each learner and randomizer
+POWER = [  # for each learner and randomizer
     (name, words) for name, words in SHIPPED if not {"step", "calibration"} & words.keys() and words.get("values") != 2
 ]
 IDS = [f"{name}-{'-'.join(map(str, words.values()))}" for name, words in SHIPPED]
 CONFIDENCE = 1.0 - rate("audit.reports", 3 * (5 * len(SHIPPED) + 40))
 FAIR = {("ldpsgd", "duchi"), ("bandit", "privunit")}  # the report of a null row is a fair coin: see the page
-BLOCK = 1024  # experiments of a run
+BLOCK = 1024  # experiments in a run
 
 
 def gaussian(name, words):
@@ -107,7 +107,7 @@ def test_two_thirds_of_the_noise_is_caught(name, words):
 
 
 class WrongSide(LDPSGD):
-    """The probabilities of a larger epsilon, beside the claim of the given one."""
+    """The probabilities for a larger epsilon, under the claim of the given one."""
 
     def _report(self, dim, bound):
         report = super()._report(dim, bound)
@@ -115,7 +115,7 @@ class WrongSide(LDPSGD):
 
 
 class WrongAdjacency(LDPSGD):
-    """Noise for rows that are zeroed out, where the claim is about rows that are replaced."""
+    """Noise for zeroing out rows, with a claim about replacing them."""
 
     def _report(self, dim, bound):
         words = {"delta": self.delta} if self.randomizer == "gaussian" else {}
@@ -126,14 +126,14 @@ class WrongAdjacency(LDPSGD):
 
 
 class WrongClip(LDPSGD):
-    """Gradients of up to 3/2 of the bound that the noise is for."""
+    """Gradients of up to 3/2 of the bound that the noise covers."""
 
     def _report(self, dim, bound):
         return replace(super()._report(dim, bound), bound=1.5 * bound)
 
 
 class WrongFigure(MIOGD):
-    """The noise of a leakage, beside two thirds of its mu."""
+    """The noise for a leakage, with a claim of two thirds of its mu."""
 
     def _report(self, dim, bound):
         report = super()._report(dim, bound)
@@ -179,7 +179,7 @@ def test_planted_defects_are_caught(learner, by):
 )
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_correct_learners_pass_the_audit(make, width, adjacency):
-    """With their own loss, set and intercept; where points are projected the statistic is fitted."""
+    """With their own loss, set and intercept; if points are projected, the statistic is fitted."""
     ledger = Ledger(adjacency=adjacency)
     learner = make(ledger=ledger, adjacency=adjacency)
     before = dict(learner.get_params(deep=False))
@@ -207,7 +207,7 @@ def test_a_leakage_is_audited_by_its_mu():
 
 CASES = [
     *SHIPPED,
-    ("banco", {"randomizer": "laplace", "magnitude_cap": None}),  # told its gradients, the direction projected
+    ("banco", {"randomizer": "laplace", "magnitude_cap": None}),  # gradients are given, the direction is projected
     ("banco", {"randomizer": "laplace", "direction_step": 1e-3}),
     ("ldpsgd", {"gradient_bound": 0.3, "randomizer": "laplace"}),
     ("bandit", {"loss": "hinge", "values": 2}),
@@ -220,7 +220,7 @@ def case_of(name, words, **more):
 
 
 class Swapped:
-    """A run one of whose rows is another one."""
+    """A run in which one row differs."""
 
     def __init__(self, state, at, other):
         self.state, self.left, self.other = state, at, other
@@ -237,7 +237,7 @@ class Swapped:
 
 @pytest.mark.parametrize(("name", "words"), CASES)
 def test_reports_are_recovered_to_the_last_bit(name, words):
-    """Who learns them as reports has the same points: the same directions, as the key is the same."""
+    """A learner that receives them as reports has the same points and, with the same key, the same directions."""
     case = case_of(name, words)
     states = []
     reports = case._series(states.append(case._opened(noisy=True)) or states[0], 0, noisy=True)
@@ -278,7 +278,7 @@ def test_audited_vectors_are_as_far_apart_as_the_claim_allows(name, words, adjac
 
 
 def test_a_likelihood_ratio_of_caps_is_within_epsilon():
-    """And attained, but by half spaces beside a null row."""
+    """And it is attained, except by half spaces beside a null row."""
     for name in ("privunit", "duchi"):
         for adjacency in ("replace", "zero_out"):
             case = case_of("ldpsgd", {"randomizer": name, "adjacency": adjacency, "horizon": BLOCK})

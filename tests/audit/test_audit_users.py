@@ -1,4 +1,4 @@
-"""Audits of budgets for users: the worst places by trying all match the calibration, and what breaks it is caught."""
+"""Audits for users: the worst pattern, found by trying all, matches the calibration; violations are caught."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def case_of(name, words, rows, separation, noise=1.0, places=None):
 @pytest.mark.parametrize(("rows", "separation"), PATTERNS)
 @pytest.mark.parametrize(("name", "words"), EXACT, ids=[f"{n}-{'-'.join(map(str, w.values()))}" for n, w in EXACT])
 def test_the_worst_pattern_costs_what_is_calibrated(name, words, rows, separation):
-    """Within 1 %, and no more: what the rows move is measured, and the places are found by trying all."""
+    """Within 1 %, and not above: the rows' effect is measured, and the pattern is found by trying all."""
     case = case_of(name, words, rows, separation)
     assert case.attainable <= case.mu * (1 + 1e-9)
-    fits = separation <= case._ends[-1]  # else one row is all that a user has here
+    fits = separation <= case._ends[-1]  # otherwise a user can have only one row here
     if fits:
         assert case.attainable > 0.99 * case.mu
 
@@ -53,7 +53,7 @@ def test_the_worst_pattern_costs_what_is_calibrated(name, words, rows, separatio
 @pytest.mark.parametrize(("rows", "separation"), [(3, 100), (4, 300), (4, 225)])
 @pytest.mark.parametrize("design", ["sqrt", "blt", "tree", "banded", "independent"])
 def test_the_worst_pattern_between_steps_costs_what_is_calibrated(design, rows, separation):
-    """Rows 128 of which make a step: neither a multiple nor a part of their distance."""
+    """Steps of 128 rows: neither a multiple nor a divisor of their distance."""
     case = case_of("dpftrl", {"design": design}, rows, separation)
     assert 0.99 * case.mu < case.attainable <= case.mu * (1 + 1e-9)
 
@@ -61,7 +61,7 @@ def test_the_worst_pattern_between_steps_costs_what_is_calibrated(design, rows, 
 @pytest.mark.parametrize("weights", ["linear", "uniform", "last"])
 @pytest.mark.parametrize("rows", [2, 4, 8])
 def test_an_average_moves_as_far_as_calibrated(rows, weights):
-    """With the whole of the noise and with two thirds of it; later rows of a user move less."""
+    """With the whole noise and with two thirds of it; later rows of a user have less effect."""
     words = {"epsilon": 2.0, "delta": DELTA, "rows_per_user": rows, "weights": weights}
     for noise in (1.0, 0.67):
         case = _case("pol", words, 20, noise, 1, None)
@@ -72,7 +72,7 @@ def test_an_average_moves_as_far_as_calibrated(rows, weights):
 
 @pytest.mark.parametrize(("name", "words"), EXACT, ids=[f"{n}-{'-'.join(map(str, w.values()))}" for n, w in EXACT])
 def test_other_patterns_cost_no_more(name, words):
-    """A few that are admissible, and one row less."""
+    """A few admissible patterns, and one with a row fewer."""
     rng = np.random.default_rng(0)
     rows, separation = 3, 5 if words.get("steps") is None else 2
     most = case_of(name, words, rows, separation)._ends[-1]
@@ -85,7 +85,7 @@ def test_other_patterns_cost_no_more(name, words):
 
 
 def test_the_worst_pattern_need_not_be_the_first_rows():
-    """Of a design whose rows in the middle move most; and no admissible places are worse than those that are found."""
+    """For a design in which middle rows have the most effect; and no admissible pattern is worse than the one found."""
     words = {"design": "honaker", "batch": 1, "steps": 8}
     case = case_of("dpftrl", words, 2, 2)
     others = [
@@ -99,7 +99,7 @@ def test_the_worst_pattern_need_not_be_the_first_rows():
 
 @pytest.mark.parametrize("name", ["dpftrl", "nogd", "pigd"])
 def test_what_breaks_the_claim_costs_more(name):
-    """Rows that are nearer than the separation, one row more, two thirds of the noise."""
+    """Rows nearer than the separation, one row more, or two thirds of the noise."""
     words = {"design": "sqrt"} if name == "dpftrl" else {"release": 64} if name == "pigd" else {}
     rows, apart_ = 3, 128
     for places, noise in (([1, 2, 3], 1.0), ([1, 129, 257, 385], 1.0), (None, 0.67)):
@@ -112,7 +112,7 @@ def test_what_breaks_the_claim_costs_more(name):
 
 @pytest.mark.statistical
 def test_audits_of_runs():
-    """Claims hold, and are caught where the noise, the distance or the number of rows is another."""
+    """Claims hold, and are caught if the noise, the distance or the number of rows is wrong."""
     confidence = 1.0 - rate("audit.users", 60)
     words = {"design": "sqrt", "delta": DELTA, "epsilon": 4.0, "confidence": confidence, "random_state": 3, **USERS}
     found = audit("dpftrl", runs=20_000, **words)
@@ -185,7 +185,7 @@ def case_of_fits(name, rows, *, noise=1.0, places=None, **words):
 
 @pytest.mark.parametrize("rows", [1, 2, 4])
 def test_fits_cost_a_user_the_number_of_rows(rows):
-    """By group privacy, which output perturbation attains; the projected average of POL the less the more rows."""
+    """By group privacy, which output perturbation attains; the projected average of POL falls short with more rows."""
     whole = case_of_fits("output-perturbation", rows, delta=DELTA)
     assert whole.attainable == pytest.approx(whole.mu, rel=0.01)
     assert whole.attainable <= whole.mu * (1 + 1e-9)
@@ -219,11 +219,12 @@ def test_audits_of_users_of_prefix_sums_and_fits():
 
 @pytest.mark.slow
 def test_whole_transcripts_of_a_users_rows():
-    """All that leaves a run of both phases: two worlds that differ in all rows of one user, wherever they are.
+    """Everything that leaves a run of both phases, for two worlds that differ in all rows of one user, at any places.
 
-    What rows move in a phase is counted in the code as it runs, with its own releases played again, so that what is
-    public is the same in both; what they move behind it is read off noise-free runs. The worst of all admissible places
-    is the figure for a user, within 1 %; no places cost more. One row more, or rows nearer than the separation, do.
+    The effect of rows in a phase is counted in the code as it runs, replaying its own releases, so that everything
+    public is equal in both worlds; their effect after it is read off noise-free runs. The worst of all admissible
+    patterns is the figure for a user, within 1 %, and no pattern costs more. One row more, or rows nearer than the
+    separation, do cost more.
     """
     rows, k, separation = table(130), 3, 22
     users = {"rows_per_user": k, "user_separation": separation}
@@ -236,7 +237,7 @@ def test_whole_transcripts_of_a_users_rows():
     encoder, base = counted(learn(data), epsilon=300.0, **users)
     stream, phases = seen[0], [n for _, n in encoder.plan_.phases]
     first, n = encoder.plan_.rows, len(rows)
-    moved = np.zeros((len(phases), k + 2))  # by so many rows of each phase, in deviations of the noise
+    moved = np.zeros((len(phases), k + 2))  # by the number of rows in each phase, in deviations of the noise
     for p, start in enumerate(itertools.accumulate([0, *phases[:-1]])):
         for count in range(1, min(k + 1, phases[p]) + 1):
             worlds = []
@@ -268,7 +269,7 @@ def test_whole_transcripts_of_a_users_rows():
         return math.sqrt(sum(moved[p, m] ** 2 for p, m in enumerate(taught)) + together[np.ix_(learnt, learnt)].sum())
 
     def admissible(places, left):
-        """As early as may be in every phase, and anywhere behind them: which is where the worst ones are."""
+        """As early as possible in every phase, and anywhere after them: there the worst patterns are."""
         yield places
         if left:
             least = places[-1] + separation if places else 0

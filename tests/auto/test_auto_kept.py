@@ -1,4 +1,4 @@
-"""Estimators on the disk: what is released and saved, and runs of both phases that outlive their process."""
+"""Estimators on the disk: released and saved values, and runs of both phases that outlive their process."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Stop(Exception):
 
 
 def stopping(blocks):
-    """Stop after so many blocks."""
+    """Stop after a number of blocks."""
     seen = []
 
     def told(model, stream):
@@ -104,7 +104,7 @@ def stopping(blocks):
     ("kind", "epsilon"), [(PrivateClassifier, 30.0), (PrivateRegressor, 30.0), (PrivateClassifier, 1.5)]
 )
 def test_a_resumed_run_has_the_same_bits(kind, epsilon, tmp_path):
-    """Of a file; where the first rows teach, and where all do."""
+    """For a file, with the first rows or all rows teaching."""
     y = LABELS if kind is PrivateClassifier else NUMBERS
     X.assign(goal=y).to_csv(tmp_path / "rows.csv", index=False, sep=";")
     words = {"target": "goal", "sep": ";", "block_rows": 150}
@@ -131,14 +131,14 @@ def test_a_resumed_run_has_the_same_bits(kind, epsilon, tmp_path):
 
 
 def test_an_encoding_that_was_paid_for_is_not_learnt_again(tmp_path, monkeypatch):
-    """A process that ends between both phases."""
+    """A process that ends between the two phases."""
     data, made = X.assign(goal=LABELS), {"epsilon": 30.0, "random_state": 0}
     whole = PrivateClassifier(**made).fit_stream(data, target="goal")
     with monkeypatch.context() as patch:
         patch.setattr(PrivateClassifier, "_show_stream", lambda *_: (_ for _ in ()).throw(Stop))
         with pytest.raises(Stop):
             PrivateClassifier(**made).fit_stream(data, target="goal", checkpoint=State(tmp_path / "R"))
-    # rows that taught, among those to learn: both would be said to cost what one of them does
+    # rows that taught must not be learnt: both parts would be stated at the cost of one
     taught = whole.encoder_.plan_.rows
     swapped = data.iloc[[taught, *range(1, taught), 0, *range(taught + 1, N)]]
     for other in (swapped.reset_index(drop=True), data.iloc[::-1].reset_index(drop=True)):
@@ -174,7 +174,7 @@ model.fit_stream("rows.csv", target="goal", block_rows=150, checkpoint=State("R"
 @pytest.mark.process
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="signals of Linux")
 def test_a_killed_run_can_be_resumed(tmp_path):
-    """Without a seed: what was released before the kill is what the run began with, and no row pays twice."""
+    """Without a seed: what was released before the kill is the beginning of the run, and no row pays twice."""
     X.assign(goal=LABELS).to_csv(tmp_path / "rows.csv", index=False)
     done = warm.run(
         [sys.executable, "-c", KILLED], cwd=tmp_path, env={**os.environ}, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""PrivateClassifier and PrivateRegressor: the model of privol run, of any cut into blocks, of any kind of rows."""
+"""PrivateClassifier and PrivateRegressor: the model of privol run, for any blocks and any kind of rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BUDGET = {"epsilon": 30.0, "random_state": 0}
 
 
 def model_of(estimator):
-    """All that decides what an estimator predicts."""
+    """Everything that determines an estimator's predictions."""
     learner = estimator.learner_
     return estimator.schema_, learner.coef_.tolist(), np.asarray(learner.intercept_).tolist(), estimator.guarantee_
 
@@ -41,12 +41,12 @@ def whole(kind, rows=X, y=None, **words):
 FITTED = {kind: whole(kind) for kind in CASES}
 
 
-# ---- one model, whatever the way ---------------------------------------------------------------------------
+# ---- one model, however it is learnt -----------------------------------------------------------------------
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("kind", CASES)
-@pytest.mark.parametrize("epsilon", [30.0, 1.5])  # the first rows teach, and all do
+@pytest.mark.parametrize("epsilon", [30.0, 1.5])  # the first rows teach, or all do
 def test_the_model_is_that_of_privol_run(kind, epsilon, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X.assign(goal=CASES[kind]).to_csv("rows.csv", index=False)
@@ -69,7 +69,7 @@ def test_the_model_is_that_of_privol_run(kind, epsilon, tmp_path, monkeypatch):
 @given(cuts=st.sets(st.integers(1, N - 1), max_size=6), ones=st.integers(0, N - 40))
 @settings(max_examples=5, deadline=None, derandomize=True)
 def test_blocks_change_nothing(kind, cuts, ones):
-    """Also where a phase of the encoding, or the encoding itself, ends within a block; some rows come one by one."""
+    """Even if a phase of the encoding, or the encoding itself, ends within a block; some rows come one by one."""
     y = CASES[kind]
     model = kind(**BUDGET, horizon=N)
     for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), N], strict=True):
@@ -103,7 +103,8 @@ def test_kinds_of_rows_change_nothing(kind):
 def test_rows_are_predicted_by_themselves():
     model, one = FITTED[PrivateClassifier], X.iloc[5].to_dict()
     shares = model.predict_proba(X)
-    assert np.allclose(model.predict_proba(X[5:6])[0], shares[5], rtol=1e-12)  # NumPy adds up one row otherwise
+    # NumPy sums a single row in another order
+    assert np.allclose(model.predict_proba(X[5:6])[0], shares[5], rtol=1e-12)
     assert model.predict_proba_one(one) == pytest.approx(dict(zip(["ill", "well"], shares[5].tolist(), strict=True)))
     assert model.predict_one(one) == model.predict(X)[5]
     assert isinstance(model.predict_one(one), str)
@@ -161,11 +162,11 @@ def test_predicted_labels_have_their_original_type(labels):
         assert {type(label) for label in model.classes_.tolist()} == {type(labels.tolist()[0])}
         assert (model.predict(X) == y).mean() > 0.8
         assert np.array_equal(model.decision_function(X) > 0, model.predict(X) == model.classes_[1])
-        assert (model.encoder_.plan_.labels == 0) == bool(words)  # no row is spent on labels that are declared
+        assert (model.encoder_.plan_.labels == 0) == bool(words)  # no row is spent on declared labels
 
 
 def test_labels_of_a_file(tmp_path):
-    """Whole numbers come as such; the texts 10 and 9 are in the order of numbers where they are learnt."""
+    """Whole numbers are shown as such; the texts 10 and 9 are in numerical order where they are learnt."""
     file = tmp_path / "rows.csv"
     for labels, kind in ((["10", "9"], int), (["9", "x"], str)):
         y = np.array(labels)[(CASES[PrivateClassifier] == "ill").astype(int)]
@@ -197,7 +198,7 @@ def test_a_bad_label_is_refused_before_anything_is_spent(label, says):
     without = y.copy()
     without[7] = None
     lenient = {"on_invalid": "zero", "reuse_rows": False}
-    if label != "1.0":  # which is a label, if a rare one
+    if label != "1.0":  # a label, though a rare one
         expected = model_of(whole(PrivateClassifier, X, without, **lenient))
         assert model_of(whole(PrivateClassifier, X, y, **lenient)) == expected
 
@@ -261,7 +262,7 @@ def test_unsupported_inputs_and_missing_horizons_are_refused():
     assert model._ledger().accounts == ()
 
 
-@pytest.mark.parametrize("at", [10, N - 10])  # among the rows that teach, and among those that are learnt
+@pytest.mark.parametrize("at", [10, N - 10])  # among the rows that teach, or among those that are learnt
 def test_a_block_with_a_bad_row_is_refused_whole(at):
     y, odd = CASES[PrivateClassifier], X.astype(object)
     odd.iat[at, 1] = {"a": 1}
@@ -371,7 +372,7 @@ def test_an_encoding_lost_in_noise_is_paid_for_and_ends_the_run():
 
 
 def test_an_interrupt_ends_the_run(monkeypatch):
-    """The caller cannot know which rows of the block were counted, and would bring some of them twice."""
+    """The caller cannot know which rows of the block were counted, and would pass some of them twice."""
     model = PrivateClassifier(**BUDGET, horizon=N, reuse_rows=False)
     model.partial_fit(X[:1000], CASES[PrivateClassifier][:1000])
     before = model.learner_.n_rows_

@@ -1,4 +1,4 @@
-"""One row in the place of another, whatever it holds: the estimators read, count and learn all others as before."""
+"""Replacing one row, whatever it holds: the estimators read, count and learn all other rows as before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LENIENT = {"epsilon": 30.0, "random_state": 0, "on_invalid": "zero", "reuse_rows
 
 
 class Anything:
-    """Equal to all, without a hash or words."""
+    """Equal to everything, without a hash or a representation."""
 
     def __eq__(self, other):
         return True
@@ -58,7 +58,7 @@ def decoded(cells, declared=None):
 @pytest.mark.parametrize("labels", [["ill", "well"], [0, 1], [0.0, 1.0], [False, True]], ids=str)
 @pytest.mark.parametrize("declared", [False, True])
 def test_no_label_decides_how_others_are_read(labels, declared):
-    """The first one did: the number 5 in its place made null rows of all texts behind it."""
+    """It did once: the number 5 in its place made null rows of all later texts."""
     known = labels if declared else None
     cells = [labels[i % 2] for i in range(6)]
     texts, _ = decoded(cells, known)
@@ -85,7 +85,7 @@ def test_one_number_does_not_decide_how_labels_are_shown():
 
 
 def test_a_cell_that_cannot_be_read_leaves_types_alone():
-    """The frame became one of objects, where a time has no zeros behind its seconds, and a text may be a number."""
+    """The frame once became one of objects, where times lose the zeros after their seconds."""
     typed = pandas.DataFrame(
         {
             "age": X["age"],
@@ -135,7 +135,7 @@ def test_dicts_that_cannot_be_read_are_null_rows():
 
 
 def test_threads_wait_for_each_other():
-    """Each row counts once, in one run; they ended phases twice."""
+    """Each row counts once, in one run; threads once ended phases twice."""
     model = PrivateClassifier(**LENIENT, horizon=N)
     model.partial_fit(X[:10], Y[:10])
     pause = sys.getswitchinterval()
@@ -151,7 +151,7 @@ def test_threads_wait_for_each_other():
 
 
 class Shuffled:
-    """A frame whose rows come in another order each time that it is asked for them, as those of a query may."""
+    """A frame whose rows come in another order each time they are requested, as those of a query may."""
 
     def __init__(self, frame):
         self.frame, self.asked, self.shape = frame, 0, frame.shape
@@ -172,7 +172,7 @@ class Shuffled:
 
 
 def test_a_frame_is_asked_for_its_rows_once():
-    """Rows that teach and those that are learnt are told apart by their numbers: another order would mix them."""
+    """The number of a row decides whether it teaches or is learnt: another order would mix the two."""
     frame = Shuffled(X)
     columns = columns_of(frame)
     first, again = ([b.to_pydict() for b in columns.batches({"age": "number"}, 65536, lambda _: None)] for _ in "12")

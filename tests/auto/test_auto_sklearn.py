@@ -38,7 +38,7 @@ OF_CLASSES = {
 
 
 def expected_failures(model):
-    """Checks that contradict what these must do, or give them too little; each with its reason."""
+    """Checks that contradict what these estimators must do, or give them too little; each with its reason."""
     return REASONS | OF_CLASSES if is_classifier(model) else REASONS
 
 
@@ -68,7 +68,7 @@ def test_every_fit_of_a_cross_validation_pays():
     learner = default_learner("logistic").__name__
     assert [entry.learner for entry in ledger.entries()] == ["PrivateEncoder", learner] * 3
     one = [account.guarantee.mu for account in ledger.accounts]
-    # the parts of a fit share its budget, and fits add up
+    # the phases of a fit share its budget, and fits add up
     assert ledger.spent.mu == pytest.approx(compose_gdp([max(one[i : i + 2]) for i in (0, 2, 4)]), rel=1e-9)
 
 
@@ -121,7 +121,7 @@ def test_both_phases_cost_the_larger_of_the_two():
 
 
 def test_parameters_that_change_within_a_run_change_nothing():
-    """An encoding with noise for "zero_out" would be stated for "replace", which is worth a root of 2 more."""
+    """An encoding with noise for "zero_out" would be stated for "replace", which needs a factor of sqrt(2) more."""
     X = table(1500)
     y, words = labels_of(X), {"epsilon": 30.0, "horizon": 1500, "random_state": 0}
     models = [PrivateClassifier(**words, adjacency="zero_out") for _ in range(2)]
@@ -156,7 +156,7 @@ def test_pickles_leave_the_ledger_behind():
     assert twin.ledger is ledger
     with pytest.raises(StateError, match="shows what a run has released"):
         twin.partial_fit(X[2500:], y[2500:])
-    live.partial_fit(X[2500:], y[2500:])  # goes on
+    live.partial_fit(X[2500:], y[2500:])  # continues
     assert live.n_rows_ == 3000
     assert len(ledger.accounts) == 2
 
@@ -170,4 +170,4 @@ def test_both_phases_together_cost_the_more_expensive_one(dearer):
         taught = replace(taught, parameter=2.0 * learnt.mu)
     model.encoder_.guarantee_ = replace(taught, private=dearer == "model")
     assert model.guarantee_.mu == max(taught.mu, learnt.mu)
-    assert not model.guarantee_.private  # one of both had a seed
+    assert not model.guarantee_.private  # one of the two had a seed

@@ -1,4 +1,4 @@
-"""Sparse rows in the estimators: learnt as a stream of them is, however they are cut into blocks."""
+"""Sparse rows in the estimators: learnt as from a stream, however they are cut into blocks."""
 
 from __future__ import annotations
 

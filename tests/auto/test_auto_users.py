@@ -1,4 +1,4 @@
-"""Users that partial_fit of the estimators is told of: the cap over both phases, and what is promised."""
+"""Users passed to partial_fit of the estimators: the cap over both phases, and the guarantee."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ X, Y, USERS = rows()
 
 
 def surplus_rows():
-    """From the rule's words."""
+    """Implemented from the wording of the rule."""
     counted: dict[int, list[int]] = {}
     found = []
     for t, user in enumerate(USERS.tolist()):
@@ -55,7 +55,7 @@ def test_surplus_rows_are_null_rows_of_both_phases():
     made = learnt(N)
     assert made.encoder_.plan_.rows > SURPLUS[0]  # one that would have taught
     bits = made.learner_.coef_.tobytes(), made.guarantee_
-    # nothing of them is read, in any cut: other contents, of another type, change nothing
+    # nothing in them is read, in any division: other contents, of another type, change nothing
     other, targets = X.copy(), Y.copy()
     other[SURPLUS], targets[SURPLUS] = "something else", "neither"
     cut = learnt(211, rows=other, targets=targets)
@@ -81,13 +81,13 @@ def test_a_block_with_a_surplus_row_is_refused_and_does_not_count():
     made = PrivateClassifier(classes=["no", "yes"], **WORDS)
     first = SURPLUS[0]
     made.partial_fit(X[:first], Y[:first], users=USERS[:first])
-    part = slice(first - 1, first + 1)  # the row before once more, and one that is too near
+    part = slice(first - 1, first + 1)  # the previous row again, and one that is too near
     with pytest.raises(InvalidRow, match=f"row {first + 1}: its user has|row {first + 2}: its user has"):
         made.partial_fit(X[part], Y[part], users=[10_000, USERS[first]])
     fine = np.setdiff1d(np.arange(first, first + 30), SURPLUS)[:2]
     bad = Y[fine].copy()
     bad[1] = None
-    with pytest.raises(InvalidRow, match="row"):  # for another reason: its users have the rows that they had
+    with pytest.raises(InvalidRow, match="row"):  # for another reason: its users keep the rows that they had
         made.partial_fit(X[fine], bad, users=[10_000, 10_001])
     made.partial_fit(X[fine], Y[fine], users=[10_000, 10_001])
     made.learn_one(X[0].tolist(), Y[0], user=10_002)
@@ -114,7 +114,7 @@ def test_a_parameter_that_changes_in_a_run_does_not_change_the_cap():
 
 @pytest.mark.parametrize("reuse", [False, True])
 def test_fit_counts_users_in_both_phases(reuse):
-    """As partial_fit; with reused rows as the rows without cells that surplus rows are."""
+    """As partial_fit; if rows are reused, surplus rows are rows without cells."""
     words = {**WORDS, "classes": ["no", "yes"], "on_invalid": "zero", "reuse_rows": reuse}
     made = PrivateClassifier(**words).fit(X, Y, users=USERS)
     blank, missing = X.copy(), Y.copy()

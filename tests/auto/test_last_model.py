@@ -1,4 +1,4 @@
-"""One model at the end: which learner has it, what teaches and what is learnt, and what both cost."""
+"""One model at the end: which learner makes it, which rows teach and which are learnt, and what both cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ N = 1500
 X = table(N)
 LABELS, NUMBERS = labels_of(X), numbers_of(X)
 THREE = np.digitize(NUMBERS, [110.0, 130.0])
-#: What is learnt, the budget, whether all rows teach, and the learner.
+#: The loss, the budget, whether all rows teach, and the learner.
 CASES = {
     "few rows": (PrivateClassifier, LABELS, 0.6, True, OutputPerturbation),
     "two classes": (PrivateClassifier, LABELS, 30.0, False, AdaptiveFTRL),
@@ -47,7 +47,7 @@ def test_public_numbers_choose_the_learner(name):
     assert type(model.learner_) is learner
     assert model.n_releases_ == 1
     assert model.n_rows_ == N
-    other = made(name).fit(X, y[::-1])  # other rows by the same encoding
+    other = made(name).fit(X, y[::-1])  # other rows under the same encoding
     assert type(other.learner_) is learner
     entries = model.ledger_.entries()
     assert [entry.learner for entry in entries] == ["PrivateEncoder", learner.__name__]
@@ -85,7 +85,7 @@ def test_a_single_model_is_more_accurate_for_real_targets():
 
 
 class Heard:
-    """A noise source that keeps what is to be hidden, and answers as it did the first time."""
+    """A noise source that records the values to be perturbed, and answers as it did the first time."""
 
     private, description = False, "none: a test"
 
@@ -104,7 +104,7 @@ class Heard:
 
 
 def seen(name, rows, y, answers=None):
-    """Fit: return what each phase hands over to be hidden, and the rows and targets that the model learns."""
+    """Fit; return the values that each phase passes to be perturbed, and the rows and targets that the model learns."""
     source, learnt = Heard(answers), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streaming, "make_source", lambda _: source)
@@ -127,11 +127,11 @@ def seen(name, rows, y, answers=None):
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "without noise"])
 def test_a_row_pays_once_unless_it_both_teaches_and_is_learnt(name):
-    """The rows beside the cut are replaced: each is seen on its own side alone, or on both where all rows teach."""
+    """The rows beside the cut are replaced: each affects only its own side, or both if all rows teach."""
     _, y, _, reuse, _ = CASES[name]
     model, base, known = seen(name, X, y)
     plan = model.encoder_.plan_
-    cut = plan.rows  # of all rows that teach, two may be in no phase, whose rows are whole numbers
+    cut = plan.rows  # if all rows teach, two may be in no phase, because phases have whole numbers of rows
     assert len(known) == (N if reuse else N - cut)
     for at in (cut - 1,) if cut == N else (cut - 1, cut):
         rows, targets = X.copy(), y.copy()
@@ -143,7 +143,7 @@ def test_a_row_pays_once_unless_it_both_teaches_and_is_learnt(name):
         changed = np.flatnonzero((learnt != known).any(axis=1)).tolist()
         teaches, learns = at < cut, reuse or at >= cut
         assert [distance > 0.0 for distance in moved] == [False] * (len(moved) - 1) + [teaches]
-        histograms = len(X.columns) + 1  # of the last phase, those of the target among them where it is real
+        histograms = len(X.columns) + 1  # in the last phase, including those of a real target
         assert moved[-1] <= math.sqrt(2.0 * histograms)
         assert changed == ([at if reuse else at - cut] if learns else [])
 
@@ -182,7 +182,7 @@ def test_a_fit_that_fails_shows_no_model_and_stays_spent(monkeypatch):
 
 
 def test_more_rows_than_fit_one_step_make_several_steps():
-    """It was an error, when the encoding had been paid for."""
+    """It was once an error after the encoding had been paid for."""
     horizon = (1 << 20) + 5
     given = {"loss": "squared", "epsilon": 1.0, "delta": 1e-6, "adjacency": "replace"}
     schema = PrivateRegressor(epsilon=math.inf).fit(X, NUMBERS).schema_

@@ -1,4 +1,4 @@
-"""Dicts one by one are learnt and predicted as blocks of them are, and do not take their way."""
+"""Single dicts are learnt and predicted as blocks of them, and mostly without making a block."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def made(case, **words):
 
 
 def count_blocks(model, monkeypatch):
-    """How often a row has taken the way of blocks, and how many blocks of more than one row there were."""
+    """How often a row was handled as a block, and how many blocks had more than one row."""
     alone, together = [], []
     own = model._partial_fit
 
@@ -131,7 +131,7 @@ def spoilt(model, x, y):
 
 @pytest.mark.parametrize("case", ["text", "declared labels", "truth", "real, declared"])
 def test_what_is_refused_is_not_learnt(case):
-    """Wherever a run is: its result is as if nobody had tried."""
+    """At any point of a run, its result is as if nobody had tried."""
     model, table = made(case)
     plain, _ = made(case)
     for k, (x, y) in enumerate(table):
@@ -183,7 +183,7 @@ def test_rows_that_wait_are_counted():
     assert model._waiting() > 0
     x = dict(table[9][0])
     model.learn_one(x, table[9][1])
-    x["age"] = [1.0]  # the caller's dict is the caller's
+    x["age"] = [1.0]  # the caller owns the dict
     x.clear()
     assert model.n_rows_ == 10
     model.close()
@@ -193,7 +193,7 @@ def test_rows_that_wait_are_counted():
 
 
 def test_changed_parameters_affect_only_later_rows():
-    """A label that was not refused once is, when labels are."""
+    """A label that was once accepted is remembered, if labels are."""
     model, table = made("null rows")
     for x, y in table[:20]:
         model.learn_one(x, y)
@@ -209,7 +209,7 @@ def test_changed_parameters_affect_only_later_rows():
 
 
 def test_equal_labels_of_different_types_are_different_labels():
-    """1, 1.0 and True are equal, and their texts are not; NumPy's are those that they equal."""
+    """1, 1.0 and True are equal, but their texts differ; NumPy's values behave as those that they equal."""
     one, table = made("declared labels")
     two, _ = made("declared labels")
     shapes = [int, float, np.int64, np.float64, bool]

@@ -1,4 +1,4 @@
-"""Noise scales and sensitivities against the specification's figures and against sums made afresh here."""
+"""Noise scales and sensitivities against the specification's figures and against sums computed here."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_source_claims_too_much_at_small_epsilon():
     ],
 )
 def test_published_pigd_has_the_proved_epsilon(l2, epsilon, true, digits):
-    """The 1-d instance: gradients +-1, regulariser half as steep at the border, so L = 1.5."""
+    """The 1-d instance: gradients +-1, a regulariser half as steep at the boundary, so L = 1.5."""
     learner, plan = published(horizon=1000, epsilon=epsilon, delta=1e-6, loss="hinge", l2=l2, radius=0.5 / l2)
     assert strength(learner) == pytest.approx(1.5, rel=1e-12)
     assert plan.diameter == pytest.approx(2.0, rel=1e-9)
@@ -122,9 +122,9 @@ def test_published_pgiga_has_the_proved_epsilon(release):
 
 
 def test_published_pgiga_path_factor():
-    """Changes fade along the path, so mu is half of what their first sizes add up to."""
+    """Changes decay along the path, so mu is half of the sum of their initial sizes."""
     horizon = 10_001
-    loss = SmoothHinge(width=1e6)  # nearly no curvature: the burn-in is 3 rows
+    loss = SmoothHinge(width=1e6)  # almost no curvature: the burn-in is 3 rows
     _, plan = published(PGIGA, horizon=horizon, loss=loss, l2=1.0, epsilon=1.0, delta=1e-5)
     naive = math.sqrt(horizon - 1) * 2 * plan.diameter / plan.schedule.gain
     assert plan.mu / naive == pytest.approx(0.5001, abs=1e-4)
@@ -191,7 +191,7 @@ CONFIGURATIONS = [
 
 @pytest.mark.parametrize(("cls", "parameters", "release"), CONFIGURATIONS)
 def test_mu_of_the_schedule(cls, parameters, release):
-    """Exactly summed: what the noise gives is never more than the guarantee's mu, and hardly less."""
+    """Summed exactly: the noise's mu never exceeds the guarantee's, and is hardly smaller."""
     learner = cls(epsilon=0.7, delta=1e-5, **parameters)
     horizon, dim = 300, 4
     plan = learner.calibrate(dim, horizon, release)
@@ -201,7 +201,7 @@ def test_mu_of_the_schedule(cls, parameters, release):
     assert math.sqrt(squares) >= plan.mu * (1 - 1e-9)
     assert gdp_delta(0.7, math.sqrt(squares)) <= 1e-5
     assert learner.guarantee_of(plan, private=True, bit_source="x").mu == plan.mu == gdp_mu(0.7, 1e-5)
-    # the sensitivities themselves: D / A_t, no less, plus a little for rounding, at most the set's diameter
+    # the sensitivities themselves: D / A_t, not less, plus a little for rounding, at most the set's diameter
     loss, domain = get_loss(learner.loss), learner._domain()
     row_bound = math.sqrt(learner.x_bound**2 + 1)
     everywhere = cls is PIGD and not plan.constrained
@@ -237,7 +237,7 @@ def test_gradient_diameters_of_the_specification():
 
 
 def test_the_last_release_is_one_gaussian_mechanism():
-    """1 / mu(1, 1e-6) from the specification, and again for a run that ends early."""
+    """1 / mu(1, 1e-6) from the specification, computed again for a run that ends early."""
     plan = PIGD(epsilon=1.0, delta=1e-6).calibrate(5, 10_000)
     for row, std in ((10_000, plan.std(10_000)), (1, plan.last_std(1)), (137, plan.last_std(137))):
         assert std / plan.sensitivity(row) == pytest.approx(4.224678889326835, rel=1e-10)
@@ -257,7 +257,7 @@ def test_noise_follows_the_budget_and_the_bounds():
 
 
 def test_sensitivity_is_capped_by_the_set():
-    """And by the rounding of both ends: a computed iterate may lie a little outside."""
+    """Plus the rounding of both ends: a computed iterate may lie slightly outside."""
     plan = PIGD(l2=1e-6, radius=0.5).calibrate(3, 100)
     assert 1.0 < plan.sensitivity(1) == plan.sensitivity(100) <= 1 + 1e-11
 

@@ -1,7 +1,7 @@
-"""Objective perturbation: the specification's figures, and exact densities of what is released.
+"""Objective perturbation: the specification's figures, and exact densities of the releases.
 
-The density is explicit, so log-ratios are computed for data sets that are made to be bad, and the curve delta(epsilon)
-by integration. The claims are those of docs/proofs/offline.md.
+The density is explicit, so log-ratios are computed for data sets that are constructed to be bad, and the curve
+delta(epsilon) by integration. The claims are those of docs/proofs/offline.md.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_rate_of_jmlr(epsilon, n, l2, left, extra):
     share, l2_sum = jmlr_share(UNIT, epsilon, n * l2)
     assert share == pytest.approx(left, rel=1e-12)
     assert l2_sum / n - l2 == pytest.approx(extra, rel=1e-10, abs=1e-15)
-    assert pure_cost(UNIT, share / 2, l2_sum) <= epsilon  # it is right, with more noise than is needed
+    assert pure_cost(UNIT, share / 2, l2_sum) <= epsilon  # it is correct, with more noise than needed
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def log_ratio(beta, l2_sum, row, other, w, gradient, hessian):
 
 
 def worst_in_the_plane(beta, l2_sum, *, R=1.0, replace=True):
-    """The largest log-ratio of the rows that attain the bound: in the plane, very many rows behind the model.
+    """The largest log-ratio over the rows that attain the bound: in the plane, with very many rows behind the model.
 
-    They make |b| so large, and along the last two rows, that its length changes by all of the gradients' change; yet
-    they hardly curve the objective, and the model is so large that the rows' margins are free.
+    They make |b| so large, and so directed along the last two rows, that its length changes by the whole change of the
+    gradients; yet they hardly curve the objective, and the model is so large that the rows' margins are free.
     """
     w, many, behind = np.array([1e5, 0.0]), 1e9, -45.0
     base = plane(-1.0, behind, R)
@@ -142,7 +142,7 @@ def test_pure_noise_is_sufficient_and_tight(epsilon, l2_sum, replace, R):
 def test_published_noise_holds_only_where_it_is_proved(epsilon, l2_sum):
     worst = worst_in_the_plane(epsilon / 2, l2_sum)
     cost = pure_cost(UNIT, epsilon / 2, l2_sum)
-    assert 0.998 * cost < worst <= cost  # so what the calibration reports is what it gives
+    assert 0.998 * cost < worst <= cost  # so the calibration reports exactly what the noise gives
     if l2_sum * epsilon >= 2.0:
         assert cost == pytest.approx(epsilon, rel=1e-12)
     else:
@@ -229,7 +229,7 @@ def test_losses_with_one_continuous_derivative(loss, replace):
 @pytest.mark.parametrize("outputs", [1, 2, 3, 10])
 @pytest.mark.parametrize("replace", [True, False])
 def test_several_outputs(outputs, replace):
-    """All outputs as in the worst case of one, which rows of one class against the rest can make: signs only."""
+    """All outputs as in the worst case of one, which rows of one class against the rest can produce: only signs."""
     for epsilon, l2_sum in ((1.0, 0.5), (1.0, 30.0), (0.1, 5.0)):
         law = UNIT._replace(outputs=outputs, replace=replace)
         share, larger = pure_share(law, epsilon, l2_sum, "quarter")
@@ -254,7 +254,7 @@ def test_the_bound_is_the_maximum(change):
         cost = pure_cost(law, t, 1.0 / ratio)
         grid = float(np.max(t * math.sqrt(k) * (a + p) + k * np.log1p(ratio * p * (1 - p))))
         assert grid <= cost
-        # the cell that holds the maximum, whose ends the grid has
+        # the cell that contains the maximum; the grid has its ends
         assert cost <= grid + (t * math.sqrt(k) + k * min(ratio, 2e4)) * 1e-4 * (1 + 1e-9) + 1e-12
         mixed = rng.uniform(size=(2000, k)) ** rng.choice([0.2, 1.0, 5.0])
         norms = np.linalg.norm(mixed, axis=1) + a * math.sqrt(k)
@@ -284,7 +284,7 @@ def test_gaussian_noise_is_enough(loss, replace):
             for pair in ((one, two), (two, one)) if replace else ((one, None), (None, one)):
                 for pull in (0.0, 6.0):
                     found, mass = exact_delta(epsilon, sigma, larger, loss, *pair, pull)
-                    assert mass == pytest.approx(1.0, abs=1e-4)  # so the density is right, kinks of phi' included
+                    assert mass == pytest.approx(1.0, abs=1e-4)  # so the density is correct, including kinks of phi'
                     assert found <= delta
                     closest = max(closest, found / delta)
     if regression or not replace:  # slopes of both signs, or no second row: one dimension has the longest shift
@@ -293,7 +293,7 @@ def test_gaussian_noise_is_enough(loss, replace):
 
 @pytest.mark.parametrize("replace", [True, False])
 def test_two_thirds_of_gaussian_noise_are_not_enough(replace):
-    """Where losses are linear the minimiser is a Gaussian, moved by 2 R L (R L): delta of the Gaussian mechanism."""
+    """For linear losses the minimiser is a Gaussian, moved by 2 R L (R L): delta of the Gaussian mechanism."""
     epsilon, delta, l2_sum = 1.0, 1e-6, 1000.0
     shift = 2.0 if replace else 1.0
     sigma, _ = gaussian_scale(law_of(Huber(1.0), replace=replace), epsilon, delta, l2_sum)
@@ -327,7 +327,7 @@ def test_two_thirds_of_gaussian_noise_are_not_enough(replace):
 
 
 def test_shifts_of_several_outputs():
-    """The vertices of the box of the slopes, counted one by one."""
+    """The vertices of the box of slopes, enumerated."""
     for k in (1, 2, 3):
         for replace in (True, False):
             ((found,),) = (gaussian_shifts(UNIT._replace(outputs=k, replace=replace)),)
@@ -363,7 +363,7 @@ def test_shifts_of_several_outputs():
 @pytest.mark.parametrize("outputs", [1, 2, 3, 10])
 @pytest.mark.parametrize("replace", [True, False])
 def test_gaussian_noise_pays_for_the_determinant_of_every_output(outputs, replace):
-    """What it costs is taken off epsilon before the noise is chosen, in exact arithmetic, and no more than that."""
+    """Its cost is subtracted from epsilon before the noise is chosen, in exact arithmetic, and no more."""
     law = Law(1.0, 1.0, outputs, replace, True, True)
     for epsilon, delta, l2_sum in ((1.0, 1e-6, 3.0), (0.3, 1e-2, 1e4), (5.0, 1e-8, 0.01)):
         sigma, larger = gaussian_scale(law, epsilon, delta, l2_sum)
@@ -396,7 +396,7 @@ def test_the_budget_is_split_and_errors_are_charged():
 
 @pytest.mark.parametrize("law", [PURE, GAUSSIAN, {"epsilon": 0.1, "delta": 0.0}, {"epsilon": 0.1, "delta": 1e-8}])
 def test_the_final_noise_is_small(law):
-    """Next to what b does to the model: on the grid of a release b's rounding alone would cost more than b."""
+    """Relative to the effect of b on the model: on the grid of a release, b's rounding alone would cost more than b."""
     for n, dim in ((100, 2), (14_000, 10), (500_000, 55)):
         plan = calibrate_objective(loss=Logistic(), **law, **{**ROWS, "n": n, "dim": dim})
         norms = (1.0, 1.0) if law["delta"] else (math.sqrt(dim + 1.0), math.sqrt(dim + 1.0))
@@ -417,7 +417,7 @@ def test_small_regularization_is_increased():
     quarter = calibrate_objective(loss=Logistic(), **small)
     assert quarter.scale == pytest.approx(4 / 0.99, rel=1e-10)
     assert quarter.l2_extra == pytest.approx(quarter.l2_sum - 1e-3)
-    assert pure_cost(UNIT, 0.99 / 4, quarter.l2_sum * 0.999) > 0.99  # the least that does
+    assert pure_cost(UNIT, 0.99 / 4, quarter.l2_sum * 0.999) > 0.99  # the least that suffices
     full = calibrate_objective(loss=Logistic(), min_l2="full", **small)
     assert full.scale == pytest.approx(2 / 0.99, rel=1e-10)
     assert full.l2_sum == pytest.approx(2 / 0.99, rel=1e-10)
@@ -437,7 +437,7 @@ def test_small_regularization_is_increased():
 
 
 def test_losses_of_other_slopes():
-    """A loss times c has the noise times c at c times the regularisation."""
+    """A loss times c has c times the noise at c times the regularization."""
     words = {**PURE, **ROWS}
     one = calibrate_objective(loss=Huber(1.0), **words)
     three = calibrate_objective(loss=Huber(3.0), **words)

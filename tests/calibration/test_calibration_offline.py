@@ -47,7 +47,7 @@ def test_output_perturbation_of_the_slides():
     assert plan.claim.epsilon == 1.0
     assert plan.claim.delta == 0.0
     diameter = Logistic().gradient_diameter(1.0, plan.minimiser_bound)
-    assert plan.epsilon == pytest.approx(diameter / 2, rel=2e-4)  # the lemma is right, and 2R is crude
+    assert plan.epsilon == pytest.approx(diameter / 2, rel=2e-4)  # the lemma is correct, and 2R is crude
     tight = calibrate_output(loss=Logistic(), **PURE, **ROWS)
     assert tight.scale == pytest.approx(plan.scale * plan.epsilon, rel=1e-11)
     assert tight.epsilon == 1.0
@@ -66,7 +66,7 @@ def test_average_of_the_specification():
 
 @pytest.mark.parametrize(("together", "horizon"), [(2, 1000), (4, 3), (32, 1000)])
 def test_all_rows_of_a_user_in_an_average(together, horizon):
-    """Up to row t there are at most t of them: closed forms, as the set cuts nothing off."""
+    """Up to row t there are at most t of them: closed forms, because the set does not cut anything off."""
     words = {
         "loss": Hinge(), "domain": L2Ball(50.0), "dim": 3, "intercept": False, "horizon": horizon, "l2": 0.1,
         "adjacency": "replace", "x_bound": 1.0, "y_bound": 1.0, **GAUSSIAN,
@@ -83,7 +83,7 @@ def test_all_rows_of_a_user_in_an_average(together, horizon):
         assert expected <= plan.sensitivity <= together * row.sensitivity * (1 + 1e-9)
         assert (plan.mu, plan.rows_per_user, row.factor) == (row.mu, together, 1.0)
         assert plan.scale * plan.mu >= plan.sensitivity
-        # the figure of a row is what it moves over the noise, rounded up
+        # the figure of a row is its effect over the noise, rounded up
         assert plan.mu / plan.factor >= row.sensitivity / plan.scale * (1 - 1e-15)
         assert plan.factor == pytest.approx(plan.sensitivity / row.sensitivity, rel=1e-10)
         shorter = plan.sensitivity_after(horizon - 1)
@@ -104,11 +104,11 @@ def test_published_average_is_short_of_noise(error, radius, short):
     assert published_scale(1 + alpha * radius, horizon, 1.0, 1e-6) == pytest.approx(beta, rel=1e-14)
     assert plan.mu == pytest.approx(plan.sensitivity / plan.scale, rel=1e-11)
     assert (plan.claim.epsilon, plan.claim.delta) == (1.0, 1e-6)
-    # the specification's figure, which lets the iterates leave the ball
+    # the specification's figure, for which the iterates may leave the ball
     claimed = 2 * (1 + alpha * radius) * math.log(horizon) / horizon
     wide = calibrated(calibrate_average, domain=L2Ball(1e6), **words)
     assert wide.sensitivity / claimed == pytest.approx(short, rel=2e-3)
-    # in the ball: rows without a gradient but for row s, the first that can move a point across the ball
+    # in the ball: rows without a gradient except row s, the first that can move a point across the ball
     s = math.ceil(1 / (alpha * radius)) - 1
     moved = sum(2 / (alpha * (t + 1)) for t in range(s, horizon)) / horizon
     assert moved < plan.sensitivity < moved * (1 + 1e-6)
@@ -132,7 +132,7 @@ def test_sample_size():
             rows = sample_size(error=error, calibration="published" if published else "tight", **words)
             assert rows >= max(terms(rows, error, published)) * (1 - 1e-12)
             assert rows - 1 < max(terms(rows - 1, error, published)) * (1 + 1e-12)
-    # what noise costs grows with 1 / error^2, not 1 / error
+    # the cost of noise grows with 1 / error^2, not 1 / error
     private = [sample_size(error=error, **{**words, "epsilon": 1e-3}) for error in (0.1, 0.01)]
     claimed = [sample_size(error=error, **{**words, "epsilon": 1e-6}, calibration="published") for error in (0.1, 0.01)]
     assert private[1] / private[0] > 100
@@ -146,7 +146,7 @@ def test_sample_size():
 @pytest.mark.parametrize("offset", [None, 3.0])
 @pytest.mark.parametrize("weights", ["linear", "uniform", "last"])
 def test_a_run_attains_the_averages_sensitivity(weights, offset):
-    """Targets out of reach make the absolute loss linear. The compiled steps, not released with noise."""
+    """Targets out of reach make the absolute loss linear. Uses the compiled steps, not noisy releases."""
     n, words = 120, {"l2": 0.5, "x_bound": 1.0, "y_bound": 1e3}
     rng = np.random.default_rng(3)
     X = rng.normal(size=(n, 2))
@@ -236,7 +236,7 @@ def test_minimisers_reach_their_bound_and_no_further(loss, l2):
     R, Y = 1.5, 2.0
     bound = minimiser_bound(loss, R, Y, l2)
     y = Y if loss.kind == "regression" else 1.0
-    # equal rows; shorter ones where the full length is past the largest pull
+    # equal rows; shorter ones if the full length is beyond the largest pull
     lengths = np.linspace(0.001, 1.0, 4000) * R
     low, high = np.zeros(4000), np.full(4000, 2 * bound)
     for _ in range(60):
@@ -264,7 +264,7 @@ def test_minimisers_of_a_custom_loss_are_bounded_by_its_slope():
 @pytest.mark.parametrize("dim", [1, 2])
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_neighbours_attain_the_sensitivity(dim, adjacency):
-    """Huber's loss far from its targets is linear, and the squared loss nearly so where l2 is large."""
+    """Huber's loss far from its targets is linear, and the squared loss nearly so if l2 is large."""
     rng = np.random.default_rng(5)
     n = 3
     rows = rng.normal(size=(n, dim))
@@ -281,7 +281,7 @@ def test_neighbours_attain_the_sensitivity(dim, adjacency):
             other = minimise(loss, rows[1:], targets[1:], plan.l2_sum)
         moved = float(np.linalg.norm(one - other))
         assert least * plan.sensitivity < moved <= plan.sensitivity
-        assert moved > 1.4 * plan.sensitivity * 2 / 3  # two thirds of the noise would not do
+        assert moved > 1.4 * plan.sensitivity * 2 / 3  # two thirds of the noise would not suffice
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.name}-{loss.width:g}")

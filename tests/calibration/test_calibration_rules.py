@@ -17,7 +17,7 @@ BOUND = math.sqrt(10.0)  # of rows of norm 3 with the constant
 
 
 def score_std(plan, dim):
-    """Of the score of a row of the largest norm, before the losses' own curvature damps it."""
+    """For the score of a row of the largest norm, before the losses' own curvature damps it."""
     scale = plan.scale / plan.l2_sum if hasattr(plan, "final_scale") else plan.scale
     return BOUND * scale * (math.sqrt(dim + 1.0) if plan.law == "l2_laplace" else 1.0)
 
@@ -27,7 +27,7 @@ def score_std(plan, dim):
 @pytest.mark.parametrize("n", [3_000, 3_000_000])
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_moves_a_score_by_a_unit_or_a_third(kind, n, epsilon, delta):
-    """Within what the closed formula leaves out: the certificate, the determinant's share, the minimisers' bound."""
+    """Within what the closed formula omits: the certificate, the determinant's share, the minimisers' bound."""
     plan = kind(epsilon=epsilon, delta=delta, x_bound=3.0).calibrate(19, n)
     whole = 1.0 if kind is ObjectivePerturbation else 1.0 / 3.0
     low = 0.45 if kind is OutputPerturbation else 0.7 if kind is ObjectivePerturbation else 0.5
@@ -47,7 +47,7 @@ def test_given_values_are_used_unchanged(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_defaults_use_only_public_numbers(kind):
-    """And each of them counts, as it does for the noise."""
+    """And each of them matters, as it does for the noise."""
     asked = set(inspect.signature(kind.calibrate).parameters)
     assert asked == {"self", "n_features", "n_rows", "n_classes"}
     base = kind(loss="huber").calibrate(9, 10_000).l2
@@ -69,7 +69,7 @@ def test_without_noise_the_regulariser_has_the_weight_of_a_row(kind):
 
 
 def test_the_squared_loss_has_a_slope_of_its_models():
-    """What is found is consistent: noise of the slope that minimisers of that l2 can have moves a score by a ninth."""
+    """The result is consistent: noise for the slope that minimisers under that l2 can have moves a score by a ninth."""
     plan = OutputPerturbation(loss="squared", x_bound=3.0).calibrate(19, 50_000)
     assert 0.5 / 9 < score_std(plan, 20) < 1.01 / 9
     ball = minimiser_bound(Squared(), plan.row_bound, 1.0, plan.l2)
@@ -84,7 +84,7 @@ def test_the_squared_loss_has_a_slope_of_its_models():
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "absolute"])
 def test_the_ball_of_an_average_holds_every_minimiser(loss):
-    """Of rows that are all the same, which draw a minimiser out farthest; by a grid."""
+    """For identical rows, which move a minimiser farthest; by a grid."""
     plan = POL(loss=loss, fit_intercept=False).calibrate(1, 2_000)
     w = np.linspace(0.0, 2 * plan.ball, 20_001)
     value = get_loss(loss).value(w, np.ones_like(w)) + 0.5 * plan.l2 * w * w
@@ -92,7 +92,7 @@ def test_the_ball_of_an_average_holds_every_minimiser(loss):
 
 
 def test_a_ball_is_a_projection_of_the_release_alone():
-    """The same noise, inside and outside: the scaled vector, and its norm is the ball's."""
+    """The same noise, inside and outside: the vector is scaled, and its norm is the ball's radius."""
     X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
 
     def model(**words):

@@ -30,7 +30,7 @@ def test_reference_scales_of_the_tree():
         one = calibrated(Tree(n), adjacency="zero_out")
         two = calibrated(Tree(n), adjacency="replace")
         for found, scale in ((one, sigma), (two, 2 * sigma)):
-            assert 0 < found.sigma / scale - 1 < 1e-11, n  # never below, and little is charged
+            assert 0 < found.sigma / scale - 1 < 1e-11, n  # never below, and the charge is small
             assert found.mu == gdp_mu(EPSILON, DELTA)
 
 
@@ -101,13 +101,13 @@ def test_truncation_is_charged_unless_it_is_a_projection_of_the_ball():
         # a row that disappears: |trunc(w)| <= |w|
         gone = calibrated(f, sensitivity=0.75, adjacency="zero_out", **wide)
         assert gone.sensitivity <= 0.75 + 1e-9
-        # never more than the ball, nor for a sensitivity beyond it
+        # never more than the ball's diameter, even for a larger sensitivity
         assert calibrated(f, sensitivity=2 - 1e-12, **wide).sensitivity <= ball.sensitivity * (1 + 1e-11)
         assert calibrated(f, sensitivity=7.0, **wide).sigma == ball.sigma
 
 
 def test_truncation_can_enlarge_a_change_by_nearly_the_charge():
-    """The charge is needed: two vectors a hair apart in every coordinate end up a grid step apart."""
+    """The charge is needed: two vectors that differ slightly in every coordinate end up a grid step apart."""
     dim, grid = 100, 2.0**-4
     a, b = np.full(dim, 0.5), np.full(dim, 0.5 - grid / 1000)
     before = np.linalg.norm(a - b)
@@ -118,7 +118,7 @@ def test_truncation_can_enlarge_a_change_by_nearly_the_charge():
 
 @pytest.mark.parametrize("design", ["blt", "sqrt", "banded"])
 def test_the_recursion_rounds_by_less_than_is_charged(design):
-    """Rows at their bound, all alike: the buffers are as large as they can be. Exact sums are integers over 2^k."""
+    """Rows at their bound, all equal: the buffers are as large as they can be. Exact sums are integers over 2^k."""
     n = 600
     f = factorization(
         design, n, **({"buffers": 3} if design == "blt" else {"bandwidth": 99} if design == "banded" else {})
@@ -144,9 +144,9 @@ def test_the_recursion_rounds_by_less_than_is_charged(design):
         else:
             r = f.coefficients()
             ideal = [Fraction(math.comb(2 * k, k), 4**k) for k in range(n)]
-            if isinstance(f, Banded):  # whose coefficients are these doubles
+            if isinstance(f, Banded):  # its coefficients are these doubles
                 ideal = [Fraction(c) for c in r]
-            for t in range(0, n, 37):  # every 37th stands for 37
+            for t in range(0, n, 37):  # each step stands for 37
                 x, true = 0.0, Fraction(0)
                 for k in range(min(t + 1, len(r))):
                     x += r[k] * w[t - k]
@@ -215,7 +215,7 @@ def test_reference_scale_of_the_published_noise():
     ],
 )
 def test_the_published_claim_is_false(n, delta, epsilon, true):
-    """Section 6.2: delta at the claimed epsilon is above the claimed one; at 1.04, 0.51, 0.424 they nearly meet."""
+    """Section 6.2: delta at the claimed epsilon exceeds the claimed one; at 1.04, 0.51, 0.424 they nearly agree."""
     found = calibrated(Tree(n), calibration="published", epsilon=epsilon, delta=delta)
     assert gdp_delta(epsilon, found.mu) > delta
     assert gdp_delta(epsilon, found.mu) == pytest.approx(true, rel=0.2)

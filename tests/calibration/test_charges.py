@@ -1,7 +1,7 @@
-"""Charges for rounding, against exact arithmetic: on the worst rows where these can be written down, else as proved.
+"""Charges for rounding, against exact arithmetic: on the worst rows if these can be constructed, otherwise as proved.
 
-Numbers are chosen so that what is charged is far above the margin that every figure has anyway: wide rows, long
-streams, points far away. A charge that is left out, or taken once where two runs round, is too small here.
+Numbers are chosen so that the charge is far above the margin that every figure has anyway: wide rows, long streams,
+distant points. A charge that is omitted, or made once where two runs round, is too small here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ STEPS = {"intercept": False, "l2_schedule": "constant", "step_offset": None, "no
 
 
 def lanes(n):
-    """Roundings of a sum over columns: docs/proofs/iterates.md, section 4."""
+    """Rounding of a sum over columns: docs/proofs/iterates.md, section 4."""
     return Fraction(n, 8) + 8
 
 
@@ -51,7 +51,7 @@ def lanes(n):
 
 
 def test_rows_may_be_longer_than_their_computed_norms():
-    """Squares that are lost one by one, each half a unit of its lane's sum: the row is taken to be within its bound."""
+    """Squares that are lost one by one, each half a unit of its lane's sum: the row seems to be within its bound."""
     row = np.full(WIDE, 2.0**-28)
     row[:16] = 0.25
     assert squared_norms(row[None])[0] == 1.0
@@ -66,7 +66,7 @@ def test_rows_may_be_longer_than_their_computed_norms():
 
 
 def test_points_that_are_scaled_to_the_radius_move_apart():
-    """Two that are as good as equal: of one all squares are rounded up to a unit, of the other they are lost."""
+    """Two nearly equal points: in one all squares are rounded up by a unit, in the other they are lost."""
     dim, radius = (1 << 17) + 16, 1.0 - 2.0**-10
     ends = []
     for nudge in (1.0 + 2.0**-40, 1.0 - 2.0**-40):
@@ -77,14 +77,14 @@ def test_points_that_are_scaled_to_the_radius_move_apart():
         ends += [point, point * (radius / norm)]
     apart = float(np.linalg.norm(ends[1] - ends[3]) - np.linalg.norm(ends[0] - ends[2]))
     assert apart > 1e-12
-    words = {**OFFLINE, "n": 1 << 50, "l2": 1.0, "gradient_norm": 1e-9}  # next to no sensitivity but for the scaling
+    words = {**OFFLINE, "n": 1 << 50, "l2": 1.0, "gradient_norm": 1e-9}  # almost no sensitivity except for the scaling
     bare, scaled = (calibrate_output(dim=dim, radius=r, **words).sensitivity for r in (None, radius))
     assert scaled - bare >= apart
 
 
 @pytest.mark.parametrize("dim", [3, 4096])
 def test_slopes_are_taken_at_predictions_as_computed(dim):
-    """docs/proofs/gradients.md, section 4: predictions are off by 2 lanes units, slopes by the curvature times that."""
+    """docs/proofs/gradients.md, section 4: predictions err by 2 lanes units, slopes by the curvature times that."""
     radius, loss = 1e6, Logistic()
     plan = calibrated(
         calibrate_gradients,
@@ -97,7 +97,7 @@ def test_slopes_are_taken_at_predictions_as_computed(dim):
 
 
 def test_gradients_of_many_classes_are_charged_for_every_product():
-    """docs/proofs/classes.md: four roundings more for every further class; here more than any margin."""
+    """docs/proofs/classes.md: four more roundings for every further class, here more than any margin."""
     outputs, dim = 1 << 14, 1 << 15
     plan = calibrated(
         calibrate_leaders,
@@ -112,11 +112,12 @@ def test_gradients_of_many_classes_are_charged_for_every_product():
 
 
 def test_rounding_in_a_batch_separates_two_runs():
-    """One gradient differs by 2. Where one sum is above 2^9 and the other below, the same terms round apart."""
+    """One gradient differs by 2. With one sum above 2^9 and the other below, the same terms round differently."""
     sums = [1.0, -1.0]
-    unit = 2.0**-43  # of doubles from 2^9 on
+    unit = 2.0**-43  # the unit of doubles from 2^9 on
     added = [1.0] * 511
-    for _ in range(256):  # halfway to the next double, and a little more: up in the coarse binade, hardly in the fine
+    # slightly more than halfway to the next double: rounded up in the coarse binade, hardly at all in the fine one
+    for _ in range(256):
         added += [0.25 + unit / 2 + unit / 8, -(0.25 + unit / 2 - unit / 8)]
     batch = 1 + len(added)
     for v in added:
@@ -132,7 +133,7 @@ def test_rounding_in_a_batch_separates_two_runs():
 
 
 def test_rounding_persists_in_buffers():
-    """A buffer that hardly forgets, over many steps, in exact arithmetic: far more than the roundings of one sum."""
+    """A buffer with slow decay, over many steps, in exact arithmetic: far more than the rounding of one sum."""
     steps, theta, omega = 20_000, 1.0 - 2.0**-17, 0.5
     error = _recursion(BLT(steps, theta=(theta,), omega=(omega,)))[1]
     buffer, worst = 0.0, 0.0
@@ -145,14 +146,14 @@ def test_rounding_persists_in_buffers():
             buffer, exact = theta * buffer + row, theta * exact + row
     reach = 1.0 / (1.0 - theta)
     gain = 1.0 + omega * min(reach, steps - 1.0)
-    assert worst > 2 * 2 * gain * 2.0**-53  # two roundings of the sum, twice
+    assert worst > 2 * 2 * gain * 2.0**-53  # two roundings of the sum, in both runs
     assert worst <= error
 
 
 @pytest.mark.parametrize("kind", [0, 1])
 @pytest.mark.parametrize("a0", [0.0, 3.0])
 def test_the_computed_sum_of_step_weights_is_an_upper_bound(kind, a0):
-    """What the rounding after row t is in proportion to, where weights grow like t, or like its root."""
+    """What the rounding after row t is proportional to, if weights grow like t or like its root."""
     words = {"first": 1, "diameter": 0.0, "cap": math.inf, "shape": 1, "gain": 0.0}
     schedule = Schedule(kind=kind, a0=a0, l2=0.7, rounding=(0.0, 0.0, 1.0), **words)
     total = 0.0
@@ -167,7 +168,7 @@ def test_the_computed_sum_of_step_weights_is_an_upper_bound(kind, a0):
 
 @pytest.mark.parametrize("ball", [True, False])
 def test_rounding_is_charged_for_both_runs_of_iterates(ball):
-    """E_t of docs/proofs/iterates.md, section 4, in exact arithmetic: twice the sum of what every update errs by."""
+    """E_t of docs/proofs/iterates.md, section 4, in exact arithmetic: twice the sum of the errors of all updates."""
     dim, t, radius, l2 = 6, 3000, 5.0, 0.01
     found = calibrated(
         calibrate_iterates,
@@ -191,7 +192,7 @@ def test_rounding_is_charged_for_both_runs_of_iterates(ball):
 
 @pytest.mark.parametrize("features", [3, 1100])
 def test_norms_are_recomputed_as_often_as_charged(features):
-    """The drift of an iterate's norm grows with the rows since then: docs/proofs/iterates.md, section 4."""
+    """The drift of an iterate's norm grows with the rows since it was recomputed (docs/proofs/iterates.md)."""
     rows = np.random.default_rng(2).normal(size=(300, features)) / math.sqrt(features)
     learner = PIGD(epsilon=math.inf, horizon=300, release="last", radius=0.1).declare_classes([0, 1])
     refresh, scales = learner.calibrate(features, 300).refresh, []
@@ -201,11 +202,11 @@ def test_norms_are_recomputed_as_often_as_charged(features):
     assert refresh == (64 if features < 1024 else 128)
     summed = {t for t in range(1, 301) if scales[t - 1] == 1.0}
     assert summed >= set(range(refresh, 301, refresh))
-    assert len(summed) < 10  # a factor may be 1 elsewhere by chance
+    assert len(summed) < 10  # elsewhere a factor may be 1 by chance
 
 
 def test_the_spent_budget_is_exact_to_the_last_digit():
-    """Of many releases, none of which costs a round number."""
+    """For many releases, none of which costs a round number."""
     n = 20_000
     learner = PIGD(horizon=n, release="all", random_state=0, fit_intercept=False, noise_shape="smooth")
     learner.partial_fit(np.zeros((n, 1)), np.zeros(n), classes=[0, 1])
@@ -215,7 +216,7 @@ def test_the_spent_budget_is_exact_to_the_last_digit():
     total, rest = (Fraction(part) for part in learner._run.state.secret_arrays()["spent"].tolist())
     unit = Fraction(math.ulp(float(exact)))
     assert abs(total - exact) <= unit
-    assert abs(total - rest - exact) <= unit / 1000  # what the next release goes on from
+    assert abs(total - rest - exact) <= unit / 1000  # the next release continues from this
 
 
 def average_of(horizon, l2, radius, weights):
@@ -227,7 +228,7 @@ def average_of(horizon, l2, radius, weights):
 
 
 def test_rounding_of_a_running_sum_separates_two_runs():
-    """Points next to each other, each halfway between two doubles of the sum: one run rounds up, the other down."""
+    """Adjacent points, each halfway between two doubles of the sum: one run rounds up, the other down."""
     horizon = 4096
     up = down = 8.0
     ideal = Fraction(0)
@@ -240,13 +241,13 @@ def test_rounding_of_a_running_sum_separates_two_runs():
     assert apart > 0.3 * horizon * 2.0**-53
     plan = average_of(horizon, 1e6, 1.0, "uniform")
     each, _ = plan.schedule.arrays(1, 1, horizon - 1)
-    mean = float(np.sum(each)) / horizon  # of what the iterates move by, the first of which moves by nothing
+    mean = float(np.sum(each)) / horizon  # of the changes of iterates, the first of which is 0
     assert plan.sensitivity - mean >= max(apart, 2.0 * (horizon + 2) * 2.0**-53)
 
 
 @pytest.mark.parametrize("weights", ["uniform", "linear"])
 def test_iterates_of_a_narrow_set_round_too(weights):
-    """docs/proofs/offline.md, section 3: what a row moves, and E_T for all E_t; in a set that first steps overshoot."""
+    """docs/proofs/offline.md, section 3: the effect of a row, and E_T for all E_t, with overshooting first steps."""
     horizon, l2, radius = 20_000, 1e-4, 1.0
     plan = average_of(horizon, l2, radius, weights)
     schedule, steps = plan.schedule, np.arange(1.0, horizon)
@@ -283,7 +284,7 @@ def test_given_gradients_just_beyond_their_bound_are_scaled():
         learner.tell(gradient=np.array([x]))
         return float(learner.coef_.item())
 
-    assert abs(after(1.0)) == pytest.approx(1.0)  # a step that the set does not cut
+    assert abs(after(1.0)) == pytest.approx(1.0)  # a step that the set does not shorten
     for beyond in (OVER, 1.0 + 4e-5):
         assert abs(after(beyond) / after(1.0) - 1.0) < 1e-14
 

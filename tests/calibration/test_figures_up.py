@@ -1,7 +1,7 @@
-"""Scales, factors and bounds in exact arithmetic, over so many budgets that roundings to the nearest would be found.
+"""Scales, factors and bounds in exact arithmetic, over so many budgets that rounding to nearest would be detected.
 
-What is proved needs ``sensitivity <= mu scale`` of the numbers as they are. Each figure is compared with the exact one:
-a factor outwards that is left out is seen, as are charges that only count in rows of very many columns.
+The proofs need ``sensitivity <= mu scale`` for the numbers as computed. Each figure is compared with the exact one, so
+a missing outward factor is detected, and so are missing charges that matter only in rows of very many columns.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_noise_of_reports_covers_their_sensitivity():
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_reports_of_wide_vectors_pay_for_their_clip(adjacency):
-    """The proof's ``(d + 64)`` units, which of so many coordinates are far above every margin."""
+    """The proof's ``(d + 64)`` units, which are far above every margin with this many coordinates."""
     words = {"dim": WIDE, "bound": 1.5, "adjacency": adjacency}
     longest = Fraction(3, 2) * (1 + (WIDE + 64) * UNIT)
     plan = calibrate_report("gaussian", mu=1.0, **words)
@@ -99,7 +99,7 @@ def test_thresholds_of_caps_are_rounded_down():
 
 
 def test_noise_of_iterates_covers_their_sensitivity():
-    """One release, or a few: the squares of what they cost add up to no more than the budget's."""
+    """One release, or a few: the sum of their squared costs is at most the budget's."""
     for epsilon in BUDGETS:
         last = PIGD(epsilon=epsilon, delta=1e-6).calibrate(3, 50, "last")
         assert covers(last.std(50), last.mu, last.sensitivity(50))
@@ -120,7 +120,7 @@ def test_noise_of_declared_sensitivities_covers_them(shape):
 
 
 def test_projecting_declared_iterates_is_charged():
-    """Both runs are scaled into the ball: two lanes of roundings each, far above every margin in wide iterates."""
+    """Both runs are scaled into the ball: two lanes of rounding each, far above every margin for wide iterates."""
     releases = iterates.ReleaseSchedule.of("last", 10)
     plan = calibrate_wrapped(Budget(epsilon=1.0, delta=1e-6), releases, lambda t: 1e-9, dim=WIDE, radius=5.0)
     assert Fraction(float(plan.sensitivities[0])) >= Fraction(1e-9) + 2 * 5 * 2 * (lanes(WIDE) + 8) * UNIT
@@ -180,7 +180,7 @@ WORST = {"domain": L2Ball(1e3), "dim": WIDE, "horizon": 10, "epsilon": 1.0, "del
 
 
 def test_gradients_are_bounded_where_points_are_as_computed():
-    """A point is projected and predicted with roundings that count here: docs/proofs/gradients.md, section 4."""
+    """A point is projected and predicted with rounding that matters here: docs/proofs/gradients.md, section 4."""
     loss, radius = Squared(), 1000
     plan = calibrated(calibrate_gradients, release="all", l2=0.0, **WORST)
     point = radius * (1 + 2 * (lanes(WIDE) + 16 * Fraction(math.sqrt(WIDE)) + 24) * UNIT)
@@ -193,7 +193,7 @@ def test_gradients_are_bounded_where_points_are_as_computed():
 
 @pytest.mark.parametrize(("weights", "offset"), [("constant", 1e4), ("inverse_sqrt", 1.0)])
 def test_constrained_steps_are_charged_for_rounding_of_the_iterate(weights, offset):
-    """E_t of docs/proofs/iterates.md, section 4, in exact arithmetic, of a loss whose slope moves with the iterate."""
+    """E_t of docs/proofs/iterates.md, section 4, in exact arithmetic, for a loss whose slope moves with the iterate."""
     t, radius, l2, dim = 3000, 5, 1e-3, 6
     plan = calibrated(
         calibrate_iterates,
@@ -206,13 +206,13 @@ def test_constrained_steps_are_charged_for_rounding_of_the_iterate(weights, offs
     drift, fixed = refresh * (4 * lanes(dim) + 12), Fraction(3, 2) * refresh + 6 * lanes(dim) + 40
     total = fixed * radius * sum(weight[1:]) + (drift + lanes(dim) + 32) * weight[1] / weight[0] * gradient * t
     total += drift * radius * 2 * refresh * weight[2 * refresh]
-    # the slope is taken at an iterate that is off by all of that: curvature 1, rows of norm 1
+    # the slope is taken at an iterate that has all these errors: curvature 1, rows of norm 1
     total += fixed * radius * t + drift * (2 * refresh * radius + gradient * sum(1 / a for a in weight[:-1]))
     assert Fraction(plan.schedule.rounding(t)) * weight[t] >= 2 * total * UNIT
 
 
 def test_rounding_may_put_iterates_outside_their_ball():
-    """Gradients are bounded over the ball that iterates are in as computed, and so is the width of the set."""
+    """Gradients are bounded over the ball that contains computed iterates, and so is the diameter of the set."""
     plan = calibrated(calibrate_iterates, update="implicit", release="last", l2=1.0, **WORST)
     refresh = 64 * -(-WIDE // 1024)
     outside = (Fraction(3, 2) * refresh + refresh * (4 * lanes(WIDE) + 12) + 6 * lanes(WIDE) + 40) * UNIT
@@ -241,7 +241,7 @@ def test_the_published_schedule_ends_before_its_last_row():
 
 @pytest.mark.parametrize(("decay", "each"), [(1.0, 4), (0.999, 5)])
 def test_products_of_the_square_root_are_charged_for_every_rounding(decay, each):
-    """docs/proofs/recursions.md, section 3: of each coefficient, of each product and of their sum."""
+    """docs/proofs/recursions.md, section 3: rounding of each coefficient, of each product and of their sum."""
     for steps in (1, 10, 1000):
         design = SquareRoot(steps, decay=decay)
         coefficients = sum(map(Fraction, design.coefficients().tolist()))
@@ -252,7 +252,7 @@ def test_products_of_the_square_root_are_charged_for_every_rounding(decay, each)
 
 
 def fastest(every, horizon, gain=1.0):
-    """Terms that grow as fast as they do: roundings that grow with the rows, noise that falls with them."""
+    """Terms that grow as fast as possible: rounding that grows with the rows, noise that falls with them."""
     unit = iterates.Schedule(
         kind=0, a0=1e9, l2=1e-3, first=1, diameter=0.0, rounding=(0.0, 1.0, 0.0), cap=math.inf, shape=0, gain=gain
     )
@@ -260,7 +260,7 @@ def fastest(every, horizon, gain=1.0):
 
 
 def test_groups_of_an_octave_are_charged_for_their_growth(monkeypatch):
-    """Each part as its first term alone would be too little: by 4 / 2^20 of it, which is what a part spans here."""
+    """Counting each group as its first term alone would be too little, by 4 / 2^20 of it, the span of a group here."""
     unit, releases = fastest(2, 1 << 23)
     exact = iterates._weighted_sum(unit, releases)
     monkeypatch.setattr(iterates, "_TERMS", 1 << 20)
@@ -271,7 +271,7 @@ def test_groups_of_an_octave_are_charged_for_their_growth(monkeypatch):
 
 
 def test_bets_count_the_noise_of_the_zero_vector():
-    """Of caps the shorter vectors have the more noise, and a gradient may be zero."""
+    """For caps, shorter vectors have more noise, and a gradient may be zero."""
     report = calibrate_report("privunit", dim=5, epsilon=2.0)
     betting = betting_of(report, theta=0.25, proxy="hoeffding", calibration="tight")
     assert betting.second_moment == report.scale**2 > report.variance(report.bound)

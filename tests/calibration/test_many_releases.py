@@ -1,4 +1,4 @@
-"""Plans of more releases than can be added up one by one: the cost is bounded from above, hardly more than it is."""
+"""Plans with more releases than can be summed one by one: the cost is bounded from above, and tightly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def plans(shape, schedule, every):
 @pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt"])
 @pytest.mark.parametrize("shape", ["lipschitz", "smooth", "paper"])
 def test_groups_of_releases_cost_at_least_their_sum(shape, schedule, every, monkeypatch):
-    """Against the sum of all terms, with early octaves and few parts: never below, and hardly above."""
+    """Against the sum of all terms, with early octaves and few groups: never below, and hardly above."""
     for plan in plans(shape, schedule, every):
         exact = iterates._weighted_sum(plan.schedule, plan.releases)
         monkeypatch.setattr(iterates, "_TERMS", 1 << 8)
@@ -37,7 +37,7 @@ def test_groups_of_releases_cost_at_least_their_sum(shape, schedule, every, monk
 
 @pytest.mark.parametrize("shape", ["lipschitz", "smooth", "paper"])
 def test_every_term_is_within_its_part(shape):
-    """The law that the bound rests on, with roundings that grow as fast as they may: row by row."""
+    """The inequality that the bound rests on, with rounding that grows as fast as it may: row by row."""
     unit = iterates.Schedule(
         kind=0, a0=0.1, l2=0.1, first=1, diameter=1.0, rounding=(1.0, 10.0, 100.0), cap=1e9,
         shape=iterates._SHAPE_CODES[shape], gain=1.0,
@@ -56,10 +56,10 @@ def test_every_term_is_within_its_part(shape):
 @pytest.mark.slow
 @pytest.mark.parametrize("horizon", [400_000_000, 1 << 52])
 def test_a_plan_of_any_length_is_calibrated(horizon):
-    """All releases of a run of 2^52 rows: the sum of the terms, found by an integral, is met from above."""
+    """All releases of a run of 2^52 rows: the bound is just above the sum of the terms, found by an integral."""
     plan = PIGD(epsilon=1.0, noise_shape="smooth", fit_intercept=False).calibrate(5, horizon, "all")
     unit = plan.schedule.with_gain(1.0)
-    # of this shape a term is s_t, convex and falling: between two integrals of (D + E_t) / A_t
+    # for this shape a term is s_t, convex and decreasing: between two integrals of (D + E_t) / A_t
     edges = np.unique(np.geomspace(1, horizon, 40_000).astype(np.int64))
     sensitivity, _ = unit.at(edges)
     middle, _ = unit.at((edges[1:] + edges[:-1]) // 2)
@@ -71,7 +71,7 @@ def test_a_plan_of_any_length_is_calibrated(horizon):
 
 
 def test_a_list_of_release_rows_costs_the_exact_sum():
-    """Read all at once, each row has the figures that it has by itself, bit by bit."""
+    """When all are read at once, each row has the figures that it has by itself, bit by bit."""
     plan = PIGD().calibrate(5, 10_000, [3, 5, 700, 10_000])
     sensitivity, std = plan.schedule.at(plan.releases.rows)
     assert sensitivity.tolist() == [plan.sensitivity(row) for row in plan.releases.rows.tolist()]

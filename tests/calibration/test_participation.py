@@ -1,4 +1,4 @@
-"""What a budget for all rows of a user makes of the noise: the factor, epochs, and every central calibration."""
+"""How a budget for all rows of a user changes the noise: the factor, epochs, and every central calibration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def factor(design, rows, separation, *, leaf=1, renewed=False):
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_noise_covers_all_rows_of_a_user_and_is_no_larger_than_that(design):
-    """Sigma against the worst places found by looking at all of them, in steps of one row and of two."""
+    """Sigma against the worst pattern, found by examining all, in steps of one row and of two."""
     for leaf, separation in ((1, 4), (2, 4), (2, 1)):
         made = Design(name=design, leaf=leaf, rows_per_user=3, user_separation=separation)
         epochs = make_epochs("none", BUDGET, rows=12 * leaf, design=made, dim=2, bound=1.0, adjacency="replace")
@@ -56,24 +56,24 @@ def test_the_factor_is_1_for_one_row_and_at_most_the_number_of_rows():
 
 @pytest.mark.parametrize("design", ["blt", "tree", "sqrt"])
 def test_rows_in_several_epochs_are_charged_for_the_worst_division(design):
-    """Against all divisions of the rows; squares of what epochs move add up."""
+    """Against all divisions of the rows; squared effects of epochs add up."""
     designs, rows, separation = [factorization(design, n) for n in (4, 8)], 5, 3
     squares = [worst_squares(strategy(d), rows, separation, 1)[0] / d.column_norm**2 for d in designs]
     squares = [np.maximum.accumulate(np.minimum(s, 1e9)) for s in squares]
     fits = [-(-d.steps // separation) for d in designs]
     truth = 0.0
-    for first, *others in itertools.product(range(rows + 1), repeat=4):  # of epochs like the last one three suffice
+    for first, *others in itertools.product(range(rows + 1), repeat=4):  # three epochs like the last one suffice
         if first + sum(others) <= rows and first <= fits[0] and max(others) <= fits[1]:
             truth = max(truth, squares[0][first] + sum(squares[1][other] for other in others))
     found = factor(designs, rows, separation, renewed=True) ** 2
     assert truth <= found <= (1.22 if design == "tree" else 1.0001) * truth
-    # rows that nothing keeps apart cost most in one epoch, far ones in one each
+    # rows without a minimum distance cost most in one epoch, distant ones in one each
     assert factor([factorization("blt", 1000)], 4, 1, renewed=True) > 3.6
     assert factor([factorization("blt", 1000)], 4, 1000, renewed=True) == pytest.approx(2.0)
 
 
 def test_epochs_of_a_renewed_run_are_charged_together():
-    """Four rows as far apart as an epoch is long are one in each of four, whose squares add up."""
+    """Four rows that are an epoch apart are one in each of four epochs, and their squares add up."""
     far = Design(name="blt", rows_per_user=4, user_separation=8)
     for renewal, rows, charged in (("none", 8, 1.0), ("repeat", 8, 2.0)):
         made = make_epochs(renewal, BUDGET, rows=rows, design=far, dim=2, bound=1.0, adjacency="replace")
@@ -117,7 +117,7 @@ CENTRAL = [
 
 @pytest.mark.parametrize(("kind", "words"), CENTRAL, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_every_central_learner_takes_a_users_budget(kind, words):
-    """The same budget for a user takes as much more noise as the factor says, and for one row the same."""
+    """For the same budget, a user needs as much more noise as the factor says, and one row needs the same."""
     if "renewal" in words or "discount" in words:
         words = {**words, "design": "tree" if "renewal" in words else "independent"}  # the same C for both budgets
 
@@ -133,7 +133,7 @@ def test_every_central_learner_takes_a_users_budget(kind, words):
     assert same == one
     assert plan.mu == row.mu == gdp_mu(1.0, 1e-6)
     if kind not in (privol.DPFTRL, privol.NOGD, privol.AdaptiveFTRL) or "regularization" in words:
-        exact = kind is not privol.PQFTL  # whose models shrink with the noise
+        exact = kind is not privol.PQFTL  # its models shrink with the noise
         assert users == pytest.approx(row.user_factor(4, 250) * one, rel=1e-9) if exact else users > one
     else:
         scale = plan.sigma / row.sigma if kind is privol.NOGD else plan.sums.sigma / row.sums.sigma
@@ -155,7 +155,7 @@ def test_parameters_of_users_are_checked():
 @pytest.mark.parametrize("release", ["all", 5, [3, 20, 40], "last"], ids=str)
 @pytest.mark.parametrize("kind", [privol.PIGD, privol.PGIGA], ids=lambda kind: kind.__name__)
 def test_iterates_are_moved_by_the_rows_before_them(kind, release):
-    """Against all places of three rows: what all releases show of them, at the noise of a budget for them."""
+    """Against all patterns of three rows: what all releases reveal of them, with noise for a budget for them."""
     rows, apart, n, words = 3, 8, 40, {"release": release}
     plan = kind(**words, rows_per_user=rows, user_separation=apart).calibrate(3, n)
     one = kind(**words).calibrate(3, n)
@@ -176,7 +176,7 @@ def test_iterates_are_moved_by_the_rows_before_them(kind, release):
 
 
 def test_iterates_of_neighbours_are_as_far_apart_as_is_charged():
-    """Runs without noise on streams whose users' rows differ as far as rows can, at margins that keep every slope."""
+    """Noise-free runs on streams whose users' rows differ as far as possible, at margins that keep every slope."""
     n, places = 60, [0, 10, 20, 30]
     words = {"loss": "hinge", "l2": 3.0, "radius": 50.0, "fit_intercept": False, "release": "all", "horizon": n}
     plan = privol.PIGD(**words, rows_per_user=4, user_separation=10).calibrate(1, n)

@@ -1,4 +1,4 @@
-"""The one place of roundings: its figures are above what they bound, and nobody writes them down again."""
+"""The module for rounding: its figures exceed what they bound, and no other module repeats them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PACKAGE = ROOT / "src" / "privol"
 OWN = {
     "calibration/_reports.py": "_UP = 1.0 + 1e-13",
     "calibration/_betting.py": "_UP = 1.0 + 2.0**-48",
-    "guarantees/_shuffled.py": "(1.0 + 1e-12)) + 1.0",  # of a threshold, in both directions
+    "guarantees/_shuffled.py": "(1.0 + 1e-12)) + 1.0",  # for a threshold, in both directions
 }
 
 positive = st.floats(1e-30, 1e30)
@@ -84,7 +84,7 @@ def test_beyond_all_doubles() -> None:
 
 
 def in_lanes(values: list[float]) -> float:
-    """The squared norm as the kernels add it up."""
+    """The squared norm as the kernels sum it."""
     sums = [0.0] * 8
     for j, v in enumerate(values):
         sums[j % 8] += v * v
@@ -94,7 +94,7 @@ def in_lanes(values: list[float]) -> float:
 
 @pytest.mark.parametrize("n", [1, 8, 9, 100, 1000])
 def test_a_scaled_row_exceeds_its_bound_by_less(n: int) -> None:
-    """Against rational arithmetic, on coordinates whose roundings conspire: one large, others just lost beside it."""
+    """Against rational arithmetic, on coordinates with the worst rounding: one large, others just lost beside it."""
     rng, worst = np.random.default_rng(n), Fraction(0)
     rows = [[1.0] + [math.sqrt(UNIT) * (1.0 - 2.0**-30)] * (n - 1), *(rng.normal(size=(20, n)) * 3.0).tolist()]
     for row in rows:
@@ -110,7 +110,7 @@ def test_a_scaled_row_exceeds_its_bound_by_less(n: int) -> None:
 
 @given(st.integers(1, 1 << 20), st.integers(1, 1 << 20))
 def test_sums_are_charged_as_derived(n: int, batch: int) -> None:
-    """In rational arithmetic: what each partial sum rounds by, in both streams, and what the vectors do."""
+    """In rational arithmetic: the rounding of each partial sum, in both streams, and that of the vectors."""
     unit, columns = Fraction(UNIT), Fraction(n, 8) + 8
     assert Fraction(lanes(n)) == columns
     assert Fraction(vector_excess(n)) == 2 * (columns + 32) * unit

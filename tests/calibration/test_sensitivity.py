@@ -1,8 +1,8 @@
 """How far one row can move the secret iterate: adversarial neighbouring streams, found by search.
 
-Over the bound: the noise is too small. Far below it everywhere: the test is blind. So each family is held from above by
-the calibration's sensitivity and from below by how much of it the search must find; where the proof says that the bound
-is attained, that is nearly all of it, and a diameter 5 % too small is caught.
+Above the bound, the noise is too small. Far below it everywhere, the test is blind. So each family is limited from
+above by the calibration's sensitivity and from below by the share of it that the search must find; where the proof says
+that the bound is attained, that is nearly all of it, and a diameter 5 % too small is detected.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from privol.noise import make_source
 
 pytestmark = pytest.mark.slow
 
-CAUGHT = 0.96  # of the bound: an instance like this violates one that is 5 % smaller
+CAUGHT = 0.96  # of the bound: an instance this bad violates one that is 5 % smaller
 
 
 @cache
 def plan_of(learner, d, n):
-    """Calibration of the learner's runs on so many rows, public numbers alone; and its bounds after every row."""
+    """The calibration of a run on n rows, from public numbers alone, and its bounds after every row."""
     _, plan, _ = learner._open_run(d, n, "last")
     return plan, np.array([plan.sensitivity(t) for t in range(1, n + 1)])
 
@@ -64,7 +64,7 @@ def ratios(learner, X, y, tau, row, target, null=False):
 
 
 def admissible(learner, rng, d):
-    """A random row on, within or beyond the bound, and a target at the bounds or between."""
+    """A random row on, within or beyond the bound, and a target at the bounds or between them."""
     v = rng.normal(size=d)
     v *= learner.x_bound * rng.choice([1.0, 1.0, 1.0, rng.random(), 3.0]) / np.linalg.norm(v)
     if get_loss(learner.loss).kind == "classification":
@@ -79,7 +79,7 @@ def search(learner, d, n, seed, starts=10, climbs=40, null=False):
     for start in range(starts):
         tau = start % n
         pairs = [admissible(learner, rng, d) for _ in range(n + 1)]
-        if start % 3 == 0:  # one row after another drives the iterate one way: the constraint becomes active
+        if start % 3 == 0:  # one row after another drives the iterate in one direction: the constraint becomes active
             pairs[:tau] = [pairs[0]] * tau
         X, y = np.array([v for v, _ in pairs]), np.array([t for _, t in pairs])
         if start % 2 == 0:
@@ -104,7 +104,7 @@ def search(learner, d, n, seed, starts=10, climbs=40, null=False):
     return best
 
 
-# ---- never over the bound --------------------------------------------------------------------------
+# ---- never above the bound -------------------------------------------------------------------------
 
 SMALL = {"x_bound": 0.1, "fit_intercept": False, "epsilon": math.inf}
 FAMILIES = {
@@ -251,7 +251,7 @@ def test_invalid_rows_are_neighbours_too():
 
 @pytest.mark.parametrize("tau", [5, 6, 11, 30])
 def test_published_gradient_profile(tau):
-    """2 D / (alpha tau) at once, then 2 D (tau - 1) / (alpha t (t - 1)): the profile behind its true mu, attained."""
+    """2 D / (alpha tau) at once, then 2 D (tau - 1) / (alpha t (t - 1)): the profile behind its true mu is attained."""
     n, l2, x_bound = 40, 0.5, 0.2
     learner = PGIGA(
         loss=SmoothHinge(width=0.25),

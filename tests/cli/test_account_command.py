@@ -1,4 +1,4 @@
-"""``privol account``: who spent what, and what several journals come to."""
+"""``privol account``: who spent what, and the total over several journals."""
 
 from __future__ import annotations
 
@@ -149,8 +149,8 @@ def test_a_run_in_several_journals_counts_once_with_its_larger_figure(run, tmp_p
     record = account_json(run, tmp_path / "shared.jsonl", run / "ledger.jsonl", run)
     assert (record["together"]["runs"], len(record["journals"])) == (1, 2)
     assert record["together"]["mu"] == record["journals"][0]["together"]["mu"]
-    assert record["delta"] == 1e-5  # the largest of limits and runs
-    # one that was read while the run was open says more than the run that ended early
+    assert record["delta"] == 1e-5  # the largest over limits and runs
+    # one read while the run was open states more than the run that ended early
     path = journal(tmp_path / "b.jsonl", ("PIGD", "gdp", 0.2), close=False)
     early = tmp_path / "early.jsonl"
     early.write_bytes(path.read_bytes())
@@ -165,7 +165,7 @@ def test_a_run_in_several_journals_counts_once_with_its_larger_figure(run, tmp_p
 
 @pytest.fixture
 def grouped(tmp_path):
-    """A journal of a run, and of a chain of three on the rows of one stream, whose middle one is open."""
+    """A journal of a run, and of a chain of three on the rows of one stream, the middle one of which is open."""
     ledger = Ledger(journal=tmp_path / "group.jsonl", epsilon=1.0, delta=1e-6)
     first = ledger.open(learner="Scale", guarantee=plan(parameter=0.05))
     alone = ledger.open(learner="PIGD", guarantee=plan(parameter=0.08))
@@ -186,7 +186,7 @@ def test_a_group_is_one_line_of_budget_with_its_parts(grouped):
     (group,) = found["groups"]
     assert group["plan_id"] == scale["plan_id"]
     assert group["parts"] == [[run["plan_id"]] for run in (scale, knots, model)]
-    # Knots never said what it spent, and may go on; what counts of Model is what it spent
+    # Knots never stated its spending, and may continue; for Model its spending counts
     assert group["spent"]["mu"] == 0.06
     assert group["reserved"]["mu"] == 0.2
     assert model["spent"]["mu"] == pytest.approx(0.02)
@@ -203,7 +203,7 @@ def test_a_group_is_one_line_of_budget_with_its_parts(grouped):
     rest = re.search(r"Scale(.*?)PIGD", text)
     assert rest is not None
     assert re.search(r"1 - 40 .*0\.05-GDP.*0\.06-GDP .*open.*201 - 240 .*0\.2-GDP", rest[1])
-    assert "mu" not in rest[1]  # its parts have no figures of their own that somebody could add up
+    assert "mu" not in rest[1]  # its parts have no figures of their own that could be added up
     assert "runs on different rows of one stream count once: the most expensive" in text
     alone = journal(grouped.parent / "b.jsonl", ("PIGD", "gdp", 0.2))
     assert "count once: the most expensive" not in account_text(alone)
@@ -237,7 +237,7 @@ def test_a_group_in_several_journals(grouped, tmp_path):
     shared.open(learner="Clash", guarantee=plan(parameter=0.06), beside=scale.plan_id, first_row=351)
     shared.close()
     other.close()
-    # one and the other are on rows that overlap, which neither journal knows: their squares add up
+    # the two are on overlapping rows, which neither journal knows: their squares add up
     record = account_json(tmp_path / "shared.jsonl", tmp_path / "other.jsonl")
     assert record["together"]["mu"] == pytest.approx(math.hypot(0.08, math.hypot(0.06, 0.08)), rel=1e-9)
 

@@ -1,4 +1,4 @@
-"""``privol arena``: from files and names to tables that say they are not private."""
+"""``privol arena``: from files and names to tables marked as not private."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def test_a_table_of_the_users(here):
     assert "| t.csv | 1,250 | 250 | nothing | AUC |" in text
     assert (out / "arena.png").read_bytes().startswith(b"\x89PNG")
     assert len((out / "results.jsonl").read_text().splitlines()) == 3
-    record = run_json("arena", "t.csv", "--target", "label", *FEW)  # goes on with what is there: nothing is left
+    # continues with what is there: nothing is left to do
+    record = run_json("arena", "t.csv", "--target", "label", *FEW)
     assert (record["private"], record["notice"], record["failed"]) == (False, NOTICE, 0)
     (kept,) = (one for one in record["kept"] if one["epsilon"] == "inf" and one["part"] == "second_half")
     assert kept["median_share"] > 0.6

@@ -27,7 +27,7 @@ CLAIM = ("--column", "0:1", "--epsilon", 1, "--runs", 3_000, "--seed", 1)
 @pytest.fixture
 def mechanism(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    name = f"mechanism_{tmp_path.name}"  # a module of its own for each test
+    name = f"mechanism_{tmp_path.name}"  # a different module for each test
     Path(f"{name}.py").write_text(MECHANISM)
     return name
 

@@ -91,7 +91,7 @@ def test_the_same_model_as_in_python(trees, here):
 
 
 def test_labels_that_are_numbers(here):
-    """Weights find their labels however they are spelled, also those of a schema."""
+    """Weights find their labels however these are spelled, including those of a schema."""
     rng = np.random.default_rng(1)
     write(here / "t.csv", ["x", "y"], [(round(float(v), 3), 1 + k % 3) for k, v in enumerate(rng.normal(size=90))])
     (here / "s.toml").write_text('[columns.x]\nrange = [-4, 4]\n[target]\ncolumn = "y"\nclasses = [1, 2, 3]\n')

@@ -1,4 +1,4 @@
-"""A file and a target, and nothing else: ``privol run`` learns what the columns mean."""
+"""Only a file and a target: ``privol run`` learns what the columns mean."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_file_and_a_target(here):
 
 
 def test_predictions_are_encoded_alike(here):
-    # the number of a row grows with time, and new rows begin anew
+    # the number of a row grows over time, and new rows start again
     run_json(*WORDS, "--drop", "id", "--seed", "2", "--out", "R", "--no-diagnostics")
     new = table(500, seed=1)
     new.drop(columns="outcome").to_csv("new.csv", index=False)
@@ -117,7 +117,7 @@ def test_targets_and_learners(here, words, learner, loss):
     assert (record["learner"], record["parameters"]["loss"]["name"]) == (learner, loss)
     ledger = Ledger.read("R/ledger.jsonl")
     assert ledger.spent.epsilon(1e-6) <= 2.0 * (1 + 1e-6)
-    if record["private_metrics"] is not None:  # of the windows and the models, not of what taught
+    if record["private_metrics"] is not None:  # for the windows and the models, not for what taught
         found = record["private_metrics"]["guarantee"]
         assert found["parameter"] == pytest.approx(ledger.spent.mu, rel=1e-6)
         assert (found["horizon"], found["releases"]) == (record["rows"], len(record["private_metrics"]["windows"]))
@@ -200,7 +200,7 @@ def test_a_cross_learns_what_only_both_columns_say(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("learner", ["miogd", "bandit"])
 def test_the_encoding_costs_no_more_than_the_model(here, learner):
-    """Of a learner whose noise is stated: what it costs depends on how many features the encoding will have."""
+    """A learner whose noise is stated: its cost depends on the number of features that the encoding will have."""
     record = run_json(*WORDS[:4], "--learner", learner, "--out", "R", "--no-diagnostics")
     encoder, model = (account.guarantee.mu for account in Ledger.read("R/ledger.jsonl").accounts)
     assert 0.99 * model < encoder <= model == record["budget"]["reserved"]["mu"]
@@ -214,11 +214,11 @@ def test_too_few_rows_are_paid_for_and_reported(here):
     assert "through the noise" in found.stderr or "stood out of the noise" in found.stderr
     assert "the budget counts as spent" in found.stderr
     assert listed("R") == ["ledger.jsonl"]
-    assert Ledger.read("R/ledger.jsonl").spent.mu == pytest.approx(gdp_mu(1.0, 1e-6) / 2)  # all would have taught
+    assert Ledger.read("R/ledger.jsonl").spent.mu == pytest.approx(gdp_mu(1.0, 1e-6) / 2)  # all rows would have taught
 
 
 def test_a_learnt_encoding_is_paid_for_if_the_first_block_fails(here):
-    """That the error is one of later rows says that columns stood out, which depends on those that taught."""
+    """An error in a later row reveals that columns exceeded the noise, which depends on the rows that taught."""
     Path("parts").mkdir()
     lines = Path("rows.csv").rename("parts/1.csv").read_text().splitlines()
     Path("parts/2.csv").write_text(f"{lines[0]}\n1,2\n")
@@ -231,9 +231,9 @@ def test_a_learnt_encoding_is_paid_for_if_the_first_block_fails(here):
 
 
 def killed_and_resumed(*words, lines=8, before=()):
-    """Start a run into the folder R, kill it after so many lines of its journal, and return what ``resume`` says.
+    """Start a run in the folder R, kill it after some lines of its journal, and return the output of ``resume``.
 
-    ``before``: a file of other rows behind which it does not go on.
+    ``before`` is a file of other rows, with which it must not continue.
     """
     process = start(*words, "--out", "R")
     journal = Path("R/ledger.jsonl")
@@ -257,7 +257,7 @@ def killed_and_resumed(*words, lines=8, before=()):
 def test_a_killed_run_resumes_with_the_learnt_encoding(here):
     rows = table(100_000)
     rows.to_csv("rows.csv", index=False)
-    # the first row taught; learnt as the last one it would pay for one phase and be in both
+    # the first row taught; learnt as the last one, it would pay for one phase and be in both
     pandas.concat([rows[-1:], rows[1:-1], rows[:1]]).to_csv("others.csv", index=False)
     words = (*WORDS, "--cross", "age,town", "--seed", "3", "--checkpoint", "1000", "--no-diagnostics", "--quiet")
     assert privol_cli(*words, "--out", "whole").exit_code == OK
@@ -274,7 +274,7 @@ def test_a_killed_run_resumes_with_the_learnt_encoding(here):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
 def test_a_resumed_run_can_be_checked(here):
-    """``privol verify`` needs the record of what taught the encoding, which the process that was killed had."""
+    """``privol verify`` needs the record of what taught the encoding, which the killed process had."""
     table(100_000).to_csv("rows.csv", index=False)
     killed_and_resumed(*WORDS, "--checkpoint", "1000", "--no-diagnostics", "--quiet")
     found = privol_cli("verify", "R")
@@ -304,7 +304,7 @@ def test_a_share_of_the_budget_lets_all_rows_teach_and_learn(here):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
 def test_a_killed_run_with_a_schema_share_resumes(here):
-    """Of a share that the run chose by itself: the learner's epsilon is none that the command states."""
+    """With a share that the run chose by itself: the learner's epsilon is not the one that the command states."""
     table(100_000).to_csv("rows.csv", index=False)
     words = (*WORDS, "--epsilon", "0.01", "--seed", "3", "--checkpoint", "1000", "--no-diagnostics", "--quiet")
     assert privol_cli(*words, "--out", "whole").exit_code == OK
@@ -318,7 +318,7 @@ def test_a_killed_run_with_a_schema_share_resumes(here):
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
 def test_a_killed_run_for_users_resumes(here):
-    """With the rows that the cap leaves, behind those that taught."""
+    """With the rows that the cap leaves, after those that taught."""
     rows = table(24_000)
     rows["id"] = np.random.default_rng(0).integers(0, 2500, len(rows))
     rows.to_csv("rows.csv", index=False)
@@ -352,7 +352,7 @@ def test_invalid_schema_shares_are_refused(here, words, said):
 
 
 def test_an_undeclared_pipe_names_the_option_that_learns_its_schema(here):
-    """What comes through a pipe may be alive, so nothing is learnt of it unasked."""
+    """A pipe may be live, so nothing is learnt from it without a request."""
     text = Path("rows.csv").read_text()
     refused = piped(text, "run", "-", "--horizon", N, *WORDS[2:])
     assert refused.exit_code == USAGE
@@ -362,7 +362,7 @@ def test_an_undeclared_pipe_names_the_option_that_learns_its_schema(here):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
 def test_a_killed_encoding_is_paid_for(here):
-    """Whatever the dead process had shown: the whole reservation counts."""
+    """Whatever the killed process had shown: the whole reservation counts."""
     process = start("run", "-", "--learn-schema", "--horizon", N, *WORDS[2:], "--out", "R", stdin=-1)
     process.stdin.write("\n".join(Path("rows.csv").read_text().splitlines()[:600]) + "\n")
     process.stdin.flush()
@@ -392,7 +392,7 @@ def test_a_private_schema_may_be_shown_and_used(here):
     seeded = privol_cli(*words, "--seed", "1", "--json")
     assert json.loads(seeded.stdout)["private"] is False
     assert "NOT PRIVATE: its noise came from a known seed" in seeded.stderr
-    assert "'name' is left out: no value is frequent" in seeded.stderr  # by noise alone one is in 1.4 % of all keys
+    assert "'name' is left out: no value is frequent" in seeded.stderr  # noise alone brings one for 1.4 % of all keys
     again = Schema.load(tomllib.loads(json.loads(seeded.stdout)["schema"]))
     assert again.learnt.private is False
     assert json.loads(privol_cli(*words, "--seed", "1", "--json").stdout) == json.loads(seeded.stdout)
@@ -420,11 +420,11 @@ def test_the_cost_of_a_schema_is_kept_and_adds_up(here):
     assert failed.exit_code == DATA
     assert "no schema was released" in failed.stderr
     assert "the budget counts as spent: L.jsonl says so" in failed.stderr
-    assert Ledger.read("L.jsonl").spent.mu == pytest.approx(mu * 2**0.5)  # two schemas of the same rows
+    assert Ledger.read("L.jsonl").spent.mu == pytest.approx(mu * 2**0.5)  # two schemas from the same rows
 
 
 def test_columns_in_a_schema_are_not_learnt(here):
-    """The rest is: column by column."""
+    """Everything else is, column by column."""
     Path("part.toml").write_text("[columns]\nage = { range = [0, 120] }\nid = { drop = true }\n")
     words = ("--schema", "part.toml", "--learn-schema", "--seed", "1", "--no-diagnostics")
     record = run_json(*WORDS, *words, "--out", "R")
@@ -513,7 +513,7 @@ def test_a_schema_is_learnt_within_the_limit_of_a_ledger(here):
 
 @pytest.mark.parametrize("learner", [(), ("--learner", "objective-perturbation")])
 def test_a_label_too_rare_to_be_learnt_does_not_end_the_run(here, learner):
-    """By the schema that the same rows taught: a row without a known label is a null row, as where a run learns it."""
+    """With the schema that the same rows taught: a row without a known label is a null row, as in the learning run."""
     rows = table()
     rows.loc[5, "outcome"] = "unsure"
     rows.loc[9, "outcome"] = None
@@ -535,7 +535,7 @@ def test_a_real_target_needs_no_other_option(here):
 
 
 def test_a_decimal_comma_is_declared(here):
-    """Not guessed: the error about a target of such numbers says how."""
+    """It is not guessed: the error about a target of such numbers says how to declare it."""
     table(6_000)[["dose", "town", "age"]].to_csv("comma.csv", index=False, sep=";", decimal=",")
     words = ("run", "comma.csv", "--target", "age", "--no-diagnostics", "--seed", "1")
     failed = privol_cli(*words, "--out", "R")

@@ -1,4 +1,4 @@
-"""How a run ends early: Ctrl-C leaves what was released and spent, closed pipes are quiet, full disks leave no half."""
+"""Early endings: Ctrl-C keeps what was released and spent, closed pipes are quiet, full disks leave no half files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POS
 # ---- Ctrl-C -------------------------------------------------------------------------------------------------
 
 
-RUN = (*DEFAULT, "--learner", "pigd")  # whose releases are paid for one by one
+RUN = (*DEFAULT, "--learner", "pigd")  # its releases are paid for one by one
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def test_an_interrupt_before_the_first_row_leaves_nothing(here, clinic, monkeypa
 
 @pytest.mark.parametrize("at", ["describe_run", "write_run"])
 def test_an_interrupt_while_writing_waits(here, clinic, monkeypatch, at):
-    """The model is out by then, and what is said of it comes out too."""
+    """The model is written by then, and its report is, too."""
     real = getattr(command, at)
 
     def struck(*given, **named):
@@ -139,9 +139,9 @@ def test_an_interrupt_while_writing_waits(here, clinic, monkeypatch, at):
 
 
 def fed(*words):
-    """A run that has learnt from its standard input and waits for more of it."""
+    """A run that has learnt from its standard input and waits for more."""
     process = start("run", "-", "--classes", "0,1", "--horizon", "100000000", *words, stdin=subprocess.PIPE, text=False)
-    # Far more than is read ahead of the learner: when the last byte is taken, most rows are learnt.
+    # Far more than is read ahead of the learner: when the last byte is taken, most rows have been learnt.
     for _ in range(40):
         process.stdin.write(b"0.1,0.2,-0.3,1\n0.3,-0.1,0.2,0\n" * 33_000)
     process.stdin.flush()
@@ -183,7 +183,8 @@ def test_interrupted_twice(here):
     assert process.returncode == INTERRUPTED, err
     assert b"Traceback" not in err
     assert [p.name for p in here.iterdir()] == ["R"]
-    assert {"ledger.jsonl", "secret"} <= set(listed("R"))  # it goes on; the second may have struck before run.json
+    # it can be resumed; the second interrupt may have come before run.json
+    assert {"ledger.jsonl", "secret"} <= set(listed("R"))
 
 
 # ---- closed pipes -------------------------------------------------------------------------------------------
@@ -291,7 +292,7 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize("words", [(), ("--horizon", "1000")], ids=["counted", "stated"])
 def test_the_progress_bar_estimates_the_remaining_time(here, clinic, monkeypatch, words):
-    """Rows so far, of how many at most, the time left: on a terminal, whether the rows were counted first or not."""
+    """Rows so far, the most there are, and the remaining time on a terminal, whether or not rows were counted."""
     from privol.cli import progress
     from privol.cli.run import run
 
@@ -308,7 +309,7 @@ def test_the_progress_bar_estimates_the_remaining_time(here, clinic, monkeypatch
 
 
 def test_progress_is_shown_in_logs_too(here, clinic, monkeypatch):
-    """Where stderr is no terminal, a line now and then, and none of a short run."""
+    """If stderr is not a terminal, occasional lines, and none for a short run."""
     from privol.cli import progress
 
     assert privol_cli(*DEFAULT, "--seed", "3", "--out", "short").stderr == ""

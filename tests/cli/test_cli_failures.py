@@ -1,4 +1,4 @@
-"""The command line from outside: exit codes, one-line errors, and nothing left behind by what fails."""
+"""The command line from outside: exit codes, one-line errors, and nothing left behind after failures."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_doubts_about_the_rows_are_shown_as_not_private(here, clinic, loss, word
     names = ["age", "dose", "size", "state"] if loss == "logistic" else ["age", "dose", "size"]
     body = [",".join(line.split(",")[: len(names)]) for line in lines[1:]]
     (here / "t.csv").write_text("\n".join([",".join(names), *body]) + "\n")
-    words = (*words, "--epsilon", "inf")  # noise would have a warning of its own
+    words = (*words, "--epsilon", "inf")  # noise would give another warning
     record = run_json("run", "t.csv", "--loss", loss, *words)
     if warning is not None:
         warning = warning.replace("LONGER", str(int(sum(np.linalg.norm(clinic[0], axis=1) > 40))))
@@ -308,7 +308,7 @@ def test_doubts_about_the_rows_are_shown_as_not_private(here, clinic, loss, word
             ["100 rows are in no released model: the last release came after row 400 of 500"],
         ),
         (("--epsilon", "10", "--release", "499"), ["1 row is in no released model"]),
-        # what is proved is judged, and not the source's claim of three times the epsilon
+        # the proved guarantee is judged, not the source's claim of three times the epsilon
         (
             ("--epsilon", "500", "--release", "499", "--calibration", "published"),
             ["the calibration is a published one, with the noise of its source."],
@@ -396,10 +396,10 @@ def test_errors_name_options(here, words, expected):
         ("header=False, header=True, sep='\\t'", "--no-header, --header, --sep tab"),
         ("classes=('no', 'un known')", "--classes 'no,un known'"),
         ("random_state and x_bound. y_bound=", "--seed and --x-bound. --y-bound"),
-        ("target=False, zero_based=False", "target=False, --one-based"),  # a target is no flag
+        ("target=False, zero_based=False", "target=False, --one-based"),  # a target is not a flag
         ("n_features=9 (header= says", "--n-features 9 (--header says"),
         ("epsilon must be above 0", "epsilon must be above 0"),
-        ("is a decimal one: decimal=','", 'is a decimal one: decimal = "," under [file] of a schema'),  # no option
+        ("is a decimal one: decimal=','", 'is a decimal one: decimal = "," under [file] of a schema'),  # not an option
     ],
 )
 def test_parameters_as_options(message, expected):
@@ -417,7 +417,7 @@ def test_impossible_labels_are_refused_if_that_is_public(here):
     for name in ("t.npz", "t.svm"):
         result = privol_cli("run", name, "--no-learn-schema", "--positive", "yes")
         assert (result.exit_code, "the labels are numbers, so 'yes' cannot occur" in result.stderr) == (DATA, True)
-        # of a number it is known from the rows alone, which are private
+        # for a number it is known only from the rows, which are private
         assert privol_cli("run", name, "--no-learn-schema", "--positive", "7").exit_code == OK
 
 

@@ -1,4 +1,4 @@
-"""Help: few options at first, and all of them by topics."""
+"""Help: few options at first, all of them by topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``privol run --horizon auto``: rows that nobody counts, from files and pipes."""
+"""``privol run --horizon auto``: rows that are not counted, from files and pipes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS = 9000
 
 @pytest.fixture
 def table(here):
-    """As many rows as teach, and some more."""
+    """Enough rows to teach, and some more."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(ROWS, 2)).round(3)
     labels = np.where(X[:, 0] > X[:, 1], "up", "down")
@@ -90,7 +90,7 @@ def test_a_row_count_stated_in_a_file_is_the_horizon(here, table):
         run_json("run", "t.parquet", "--target", "way", *words, "--no-diagnostics", "--seed", "1", "--out", out)
     assert np.array_equal(load_model("R0").coef_, load_model("R2").coef_)
     assert load_model("R2").renewal == "none"
-    # so are those that come with the package
+    # so are the rows that come with the package
     assert run_json("run", "--no-diagnostics", "--horizon", "auto")["horizon"] < 1 << 20
 
 

@@ -1,4 +1,4 @@
-"""``privol run`` with every learner: with the defaults of its own, its diagnostics, and on the embedded rows."""
+"""``privol run`` with every learner: with its own defaults, its diagnostics, and on the embedded rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_learner_runs_with_diagnostics(here, clinic, learner):
 
 
 def test_the_embedded_rows_need_no_settings(here):
-    """NOGD's last model: 0.735, where the majority class has 0.512; of pure learners the ranges stand."""
+    """NOGD's last model: 0.735, where the majority class has 0.512; for pure learners the ranges are given."""
     record = run_json("run", "--learner", "nogd", "--seed", "1", "--out", "R")
     assert record["diagnostics"]["run"]["final_model"]["accuracy"] > 0.7
     pure = run_json("run", "--learner", "ldpsgd", "--seed", "1", "--no-diagnostics", "--out", "S")

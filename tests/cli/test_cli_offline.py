@@ -1,4 +1,4 @@
-"""``privol run`` with offline learners: one fit, one release, paid for before it is seen, whatever ends it."""
+"""``privol run`` with offline learners: one fit, one release, paid for before it is visible, however it ends."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run_of(name, *words, out="R"):
 
 
 def whole_of(folder):
-    """What the account of a run reserved, and its entry."""
+    """The reservation of a run's account, and its entry."""
     (account,) = Ledger.read(Path(folder) / "ledger.jsonl").accounts
     return account.reserved_mu_squared, account.entry()
 
@@ -88,7 +88,7 @@ def test_the_report(here, clinic, name):
     for words in ("Guarantee: ", f"its noise {noise} ", "1, after row 500", "spent all of it", "500; 3 features"):
         assert words in text
     public, _, own = text.partition("Diagnostics: NOT PRIVATE: ")
-    assert public.count("NOT PRIVATE") == 1  # of run.json, which has them
+    assert public.count("NOT PRIVATE") == 1  # in run.json, which has them
     assert "a constant" in own
     shown = privol_cli("account", "R").stdout
     assert "closed" in shown
@@ -137,7 +137,7 @@ def test_published_noise_says_what_is_proved(here, clinic):
 
 
 def test_gaussian_noise_in_the_objective(here, clinic):
-    """Proved at one epsilon and delta, so that no mu is shown, and spent as a whole."""
+    """Proved at one epsilon and delta, so no mu is shown, and the whole is spent."""
     record = run_json(*run_of("objective-perturbation", "--delta", "1e-6"))
     assert (record["guarantee"]["kind"], record["guarantee"]["slack"]) == ("approximate", 1e-6)
     assert record["budget"]["spent"] == {"mu": "inf", "epsilon": 1.0}
@@ -164,7 +164,7 @@ def test_regression_and_standard_input(here):
 
 @pytest.mark.parametrize("name", ["objective-perturbation", "pol"])
 def test_the_embedded_rows(here, name):
-    """Of epsilon 1: 72 % and 63 %; the majority class has 51 %, and what is asked for is far from both."""
+    """At epsilon 1: 72 % and 63 %; the majority class has 51 %, and the limits are far from both."""
     record = run_json("run", "--learner", name, "--seed", "1", "--out", "R")
     assert (record["rows"], record["x_bound_from"]) == (120_000, None)
     model, right = load_model("R"), 0
@@ -173,12 +173,12 @@ def test_the_embedded_rows(here, name):
     assert right / 120_000 > 0.6
 
 
-# ---- beside a constant, and in the target's own units -------------------------------------------------------
+# ---- compared with a constant, and in the target's own units ------------------------------------------------
 
 
 @each
 def test_a_model_is_compared_with_a_constant(here, clinic, name):
-    """On its own rows, which stay where they are: without diagnostics nothing is said of them."""
+    """On its own rows, which are not moved; without diagnostics nothing is said about them."""
     record = run_json(*run_of(name))
     found = record["diagnostics"]
     assert (found["private"], found["classification"], found["final_model"]["rows"]) == (False, True, N)
@@ -302,7 +302,7 @@ def test_the_command_knows_the_learners():
 
 
 def test_a_fit_that_fails_is_paid_for(here, clinic):
-    """That it failed is seen, and may be the rows' doing: the ledger stays, and says so."""
+    """The failure is visible and may depend on the rows: the ledger keeps the charge, and says so."""
     result = privol_cli(*run_of("objective-perturbation", "--max-iter", "1"))
     assert result.exit_code == DATA
     assert "nothing was released" in result.stderr
@@ -313,7 +313,7 @@ def test_a_fit_that_fails_is_paid_for(here, clinic):
     assert entry.mu_squared == pytest.approx(reserved, rel=1e-8)
     assert json.loads(Path("R/run.json").read_text())["status"] == "failed"
     assert "because its fit failed" in privol_cli("predict", "R", "new.csv").stderr
-    assert privol_cli(*run_of("objective-perturbation")).exit_code == IO  # it is not written over
+    assert privol_cli(*run_of("objective-perturbation")).exit_code == IO  # it is not overwritten
     assert "epsilon 1" in privol_cli("account", "R").stdout
     kept = Path("R/ledger.jsonl").read_bytes()
     assert "counts as spent" in privol_cli("resume", "R").stderr
@@ -367,7 +367,7 @@ def test_nothing_is_printed_before_it_is_paid_for_and_written(here, clinic, monk
 
 @pytest.mark.parametrize("where", ["seal", "settled"])
 def test_a_full_disk(here, clinic, monkeypatch, where):
-    """Before the account is closed there is no model, and it counts as spent; after that there is one to be shown."""
+    """Before the account is closed there is no model, and it counts as spent; afterwards there is one to be shown."""
 
     def full(*_, **__):
         raise OSError(28, "No space left on device", "R/model.npz")
@@ -444,7 +444,7 @@ def killed(where, *words):
 @posix
 @pytest.mark.parametrize("where", ["fit", "noise"])
 def test_killed_before_the_release(here, clinic, where):
-    """Nothing was released; the reservation counts, until it is closed as spent; nothing is fitted again."""
+    """Nothing was released; the reservation counts until it is closed as spent; nothing is fitted again."""
     name = "objective-perturbation" if where == "fit" else "pol"
     killed(where, *run_of(name))
     assert listed("R") == ["ledger.jsonl"]
@@ -470,7 +470,7 @@ def test_killed_before_the_release(here, clinic, where):
 @posix
 @pytest.mark.parametrize(("where", "words"), [("sealed", ()), ("closed", ("--end",)), ("between", ()), ("shown", ())])
 def test_killed_when_the_release_was_ready(here, clinic, where, words):
-    """It is what the whole run releases, paid for once."""
+    """It is what the complete run releases, paid for once."""
     run_json(*run_of("output-perturbation", "--seed", "7", out="whole"))
     killed(where, *run_of("output-perturbation", "--seed", "7"))
     assert ("model.json" in listed("R")) == (where == "shown")
@@ -551,7 +551,7 @@ def test_a_sealed_release_needs_its_account(tmp_path, table):
 
 
 class Cut(SealedRelease):
-    """Its process ends when the account is closed and the model sealed."""
+    """Its process ends after the account is closed and the model is sealed."""
 
     def settled(self):
         raise KeyboardInterrupt

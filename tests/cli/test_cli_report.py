@@ -1,4 +1,4 @@
-"""``privol report``: one file, readable without a network or a script, public where it says so."""
+"""``privol report``: one file, readable without a network or a script, and public if it says so."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VOID = {"meta", "img", "br"}
 
 
 class Page(HTMLParser):
-    """Checks that elements are closed in order; keeps texts, attributes and names of elements."""
+    """Checks that elements are closed in order; collects texts, attributes and names of elements."""
 
     def __init__(self, text):
         super().__init__()
@@ -82,7 +82,7 @@ RUN = (
     ],
 )
 def test_a_run_as_one_file(here, words):
-    """All that matters is there; nothing is fetched or run, and what the rows' file says is text."""
+    """Everything that matters is there; nothing is fetched or run, and text from the rows' file stays text."""
     assert privol_cli(*RUN, *words, "--out", "R").exit_code == OK
     result = privol_cli("report", "R")
     assert result.exit_code == OK
@@ -118,7 +118,7 @@ def test_a_public_page_contains_nothing_about_the_raw_rows(here):
     assert "NOT PRIVATE" not in text.replace("figures marked NOT PRIVATE", "")
     record = json.loads(Path("R/run.json").read_text())
     kept = {k: v for k, v in record.items() if k not in ("diagnostics", "files", "seconds", "rows_per_second", "out")}
-    # another run of other rows whose public record is the same has the same page
+    # a run on other rows with the same public record has the same page
     kept |= {"diagnostics": None, "files": {}, "seconds": 1e9, "rows_per_second": 1e-9, "out": "R"}
     Path("R/run.json").write_text(json.dumps(kept))
     for name in ("metrics.json", "plot.png"):
@@ -154,10 +154,10 @@ def test_the_budget_is_what_the_journal_says(here):
 
 @pytest.mark.process
 def test_in_a_browser(here):
-    """A browser without a network shows it, pictures included."""
+    """A browser without a network shows it, including pictures."""
     assert privol_cli(*RUN, "--out", "R").exit_code == OK
     assert privol_cli("report", "R").exit_code == OK
-    # a page of the test's own counts the pictures that were drawn
+    # a page of the test counts the pictures that were drawn
     count = "<script>onload=()=>{document.title=[...document.images].filter(i=>i.naturalWidth>100).length}</script>"
     text = Path("R/report.html").read_text().replace("</body>", f"{count}</body>")
     Path("shown.html").write_text(text)

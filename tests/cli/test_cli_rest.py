@@ -1,4 +1,4 @@
-"""``privol resume --rest``: the rows after those that are learnt, of a file and of a pipe, where users are capped."""
+"""``privol resume --rest``: the rows after those learnt, from a file or a pipe, with a cap on users."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def model(folder):
 
 def test_the_rows_after_those_learnt(here, monkeypatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.setitem(open_stream.__kwdefaults__, "block_rows", 30)  # else nothing is learnt before the error
+    monkeypatch.setitem(open_stream.__kwdefaults__, "block_rows", 30)  # otherwise nothing is learnt before the error
     rng = np.random.default_rng(4)
     lines = [f"{x:.3f},p{who},{y}\n" for x, who, y in zip(
         rng.normal(size=500), rng.integers(0, 80, 500), rng.integers(0, 2, 500), strict=True)]  # fmt: skip

@@ -33,7 +33,7 @@ METRICS = ("--private-metrics", "0.2", "--metric-windows", "4")
 
 @contextmanager
 def interrupted_at(monkeypatch, row):
-    """Ctrl-C as soon as so many rows are learnt."""
+    """Ctrl-C once a number of rows has been learnt."""
 
     @contextmanager
     def watched(*_, **__):
@@ -128,7 +128,7 @@ def test_diagnostics_can_be_left_out_on_resuming(here, clinic, monkeypatch, bloc
 
 def test_a_run_resumes_after_an_error_in_the_data_is_corrected(here):
     rows = rows_of(150_000)
-    rows[140_000][1] = "nan"  # found when its block is to be learnt, after two others
+    rows[140_000][1] = "nan"  # found when its block is about to be learnt, after two others
     write(Path("big.csv"), ["a", "b", "c", "y"], rows)
     result = privol_cli(*BIG, "--no-diagnostics", "--horizon", "150000", "--out", "R")
     assert result.exit_code == DATA
@@ -201,7 +201,7 @@ def test_a_run_can_be_ended_where_it_is(here, clinic, monkeypatch, blocks, words
         privol_cli(*PIGD, *words, "--out", "R")
     before = load_model("R")
     spent = [entry.mu_squared for entry in entries_of("R")]
-    os.remove("train.csv")  # it needs no rows
+    os.remove("train.csv")  # no rows are needed
     record = run_json("resume", "R", "--end")
     assert (record["status"], record["releases"], record["rows"]) == ("ended", before.n_releases_, before.n_rows_)
     assert record == read_json("R")
@@ -241,7 +241,7 @@ def test_directories_without_a_run_are_refused(here, clinic):
     ("words", "kills"), [(("--no-diagnostics",), (3, 30, 60)), ((), (45,))], ids=["plain", "diagnostics"]
 )
 def test_killed(here, words, kills):
-    """kill -9, again and again, at other and other records of the journal: the same model, and the same spent."""
+    """kill -9, repeatedly, at various records of the journal: the same model, and the same spending."""
     write(Path("big.csv"), ["a", "b", "c", "y"], rows_of(150_000))
     assert privol_cli(*BIG, "--no-diagnostics", "--out", "whole").exit_code == OK
     killed, journal = 0, Path("R/ledger.jsonl")
@@ -259,7 +259,7 @@ def test_killed(here, words, kills):
         process.communicate(timeout=WAIT)
     assert killed == len(kills)
     result = privol_cli("resume", "R")
-    # struck between the end of a run and its report, or never: the model is whole
+    # the kill came between the end of a run and its report, or never: the model is complete
     assert result.exit_code == OK or "R: the run is finished" in result.stderr, result.stderr
     first, second = load_model("R"), load_model("whole")
     assert np.array_equal(first.coef_, second.coef_)
@@ -269,7 +269,7 @@ def test_killed(here, words, kills):
 
 @posix
 def test_two_processes_cannot_resume_one_run(here):
-    """Whoever comes second is refused, and the first is unharmed."""
+    """The second process is refused, and the first is not affected."""
     process = start("run", "-", "--classes", "0,1", "--horizon", "100000000", "--no-diagnostics", "--out", "R",
                     stdin=subprocess.PIPE, text=False)  # fmt: skip
     process.stdin.write(b"0.1,0.2,-0.3,1\n0.3,-0.1,0.2,0\n" * 300_000)

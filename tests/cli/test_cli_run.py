@@ -314,7 +314,7 @@ def test_widths_reach_the_losses(here, clinic, loss, target):
 
 
 def test_help_states_the_true_defaults():
-    """What the help says before the semicolon holds for the first learner that has the parameter, unless named."""
+    """The help text before the semicolon holds for the first learner that has the parameter, unless one is named."""
     defaults = privol.PIGD().get_params()
     for option in LEARNER_OPTIONS:
         common, *rest = option.default.split("; ")
@@ -383,7 +383,7 @@ def test_sparse_rows(here):
 
 def test_the_first_index_can_be_stated(here):
     (here / "s.svm").write_text("".join(f"{1 - 2 * (i % 2)} {i % 3}:1 3:0.5\n" for i in range(60)))
-    (here / "one.svm").write_text("1 1:1 3:0.5\n" * 5)  # by its look the first index would be 1
+    (here / "one.svm").write_text("1 1:1 3:0.5\n" * 5)  # judging by its look, the first index would be 1
     words = ("run", "s.svm", "--classes", "-1,1", "--n-features", "4", "--epsilon", "inf", "--no-diagnostics")
     told, stated = run_json(*words, "--out", "T"), run_json(*words, "--zero-based", "--out", "S")
     assert "the index base" in " ".join(told["guarantee"]["conditions"])
@@ -554,8 +554,8 @@ def test_embedded_files_are_small_and_attributed():
 
 
 def test_the_embedded_rows_are_shuffled():
-    # Serial correlation of elevations in file order: in random order beyond 6 / sqrt(n) with a chance below 1e-8;
-    # in the published, spatial order about 0.9.
+    # Serial correlation of elevations in file order: in random order it exceeds 6 / sqrt(n) with a chance below 1e-8;
+    # in the published, spatial order it is about 0.9.
     elevation = np.concatenate([block.X[:, 0] for block in open_covtype()])
     a, b = elevation[:-1] - elevation.mean(), elevation[1:] - elevation.mean()
     assert abs(float(a @ b) / float(a @ a)) < 6 / np.sqrt(len(a))
@@ -569,13 +569,13 @@ def test_privol_run_without_arguments(here):
     assert max(map(len, out.splitlines())) <= 80
     metrics = json.loads((here / "privol-run" / "metrics.json").read_text())
     # 0.753 and, for the last model, 0.768, with standard deviations of 0.0012 over the noise: both limits are more than
-    # twelve of them away. Without learning: 0.512. What is learnt is held without the noise of the models.
+    # twelve of them away. Without learning: 0.512. The learning itself is checked without noise in the models.
     assert metrics["run"]["progressive"]["accuracy"] > 0.735
     assert metrics["run"]["final_model"]["accuracy"] > 0.75
     assert metrics["noiseless"]["final_model"]["accuracy"] > 0.75
     assert metrics["best_fixed"]["accuracy"] > 0.75
     assert min(metrics[which]["regret"] for which in ("run", "noiseless")) > 0
-    # The README shows this output. Only figures differ.
+    # The README shows this output; only figures differ.
     readme = ROOT.joinpath("README.md").read_text(encoding="utf-8")
     shown = readme.split("```text\n")[1].split("```")[0]
     assert _without_figures(shown) == _without_figures(out)

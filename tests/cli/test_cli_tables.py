@@ -207,7 +207,7 @@ def test_a_real_target_comes_back_in_its_units(here):
     assert lines[0] == "prediction"
     found = [float(line) for line in lines[1:]]
     assert found == pytest.approx((load_model("R").predict(size[::40, None] / 100 - 1) + 1) * 500, rel=1e-9)
-    assert np.abs(found - 5 * size[::40]).max() < 100  # the prices themselves, not their places in -1 ... 1
+    assert np.abs(found - 5 * size[::40]).max() < 100  # the prices themselves, not scaled to [-1, 1]
     logistic = privol_cli("run", "rows.csv", "--schema", "rows.toml")
     assert (logistic.exit_code, "under [target] of rows.toml" in logistic.stderr) == (USAGE, True)
 
@@ -302,7 +302,7 @@ def test_predictions_from_standard_input_without_a_schema(here):
 
 @pytest.mark.skipif(os.name != "posix", reason="asks a pipe whether it has more")
 def test_predictions_are_written_as_rows_arrive(here):
-    """No row is sent before the rows sent so far have been predicted."""
+    """No row is sent before the earlier rows have been predicted."""
     rows = "".join(f"{i % 7},{i % 3},{int(i % 7 > 3)}\n" for i in range(50))
     Path("t.csv").write_text(rows)
     run_json("run", "t.csv", "--no-learn-schema", "--positive", "1", "--out", "R", "--no-diagnostics")
@@ -320,7 +320,7 @@ def test_predictions_are_written_as_rows_arrive(here):
         for line, expected_line in zip(found, wanted, strict=True):
             (label, score), (own, probability) = line.split(","), expected_line.split(",")
             assert label == own
-            # a product of one row and of many may differ in the last digit
+            # a product with one row and with many may differ in the last digit
             assert score == probability or float(score) == pytest.approx(float(probability), rel=1e-12)
     out, err = process.communicate(timeout=60)
     killer.cancel()
@@ -527,7 +527,7 @@ def test_exact_metrics_without_privacy(here, visits):
 
 
 def test_surplus_rows_of_users_that_are_null_rows(here, visits):
-    """They keep their places, learners take them, and whose they are is hidden too."""
+    """They keep their places, learners accept them, and their users are hidden too."""
     (here / "rows.toml").write_text(SCHEMA + CAP + 'separation = 3\nsurplus = "null"\n')
     users = ("--rows-per-user", "2", "--user-separation", "3")
     record = run_json(*RUN, *users)

@@ -1,4 +1,4 @@
-"""``privol run`` with a budget for all rows of a user, behind an encoding that some of them teach."""
+"""``privol run`` with a budget for all rows of a user, after an encoding that some of them teach."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def here(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("here")
 def test_a_budget_for_users():
-    """Of both phases and of metrics: one figure, which the ledger has too; the cap counts the rows of both phases."""
+    """For both phases and metrics: one figure, which the ledger has too; the cap counts the rows of both phases."""
     record = run_json(*WORDS, *FOR_USERS, "--seed", "1", "--out", "R")
     assert record["guarantee"]["unit"] == "user"
     assert "epsilon 8 at delta 1e-6 for one user (column 'id', at most 3 rows" in record["summary"]
@@ -56,7 +56,7 @@ def test_a_budget_for_users():
 
 @pytest.mark.usefixtures("here")
 def test_noise_for_more_rows_per_user_than_the_stream_keeps_is_reported():
-    """One row of each is the default, for which a budget for several has more noise than it needs."""
+    """The default is one row each, for which a budget for several has more noise than needed."""
     words = (*WORDS, "--epsilon", "8", "--no-diagnostics")
     assert not [said for said in run_json(*words, *FOR_USERS)["warnings"] if "less noise" in said]
     Path("users.toml").write_text('[user]\ncolumn = "id"\nmax_rows = 2\nseparation = 300\n')
