@@ -1,4 +1,4 @@
-"""A second thread that draws noise ahead: no bit depends on it, whatever becomes of it."""
+"""A second thread that draws noise ahead: no bit depends on it, whatever happens to it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LEARNERS = {
 
 @pytest.fixture
 def two(monkeypatch):
-    """Has two threads, whatever the machine; the list of the threads that were started."""
+    """Provide two threads on any machine; returns the list of the threads that were started."""
     monkeypatch.setattr(_threads, "_limit", 2)
     begun, real = [], _thread.start_new_thread
 
@@ -50,7 +50,7 @@ def two(monkeypatch):
 
 
 def learn(make, *cuts):
-    """The released models, by whether a second thread may help and by blocks."""
+    """The released models, with or without a second thread, for given blocks."""
     learner = make()
     n_features = 8 if isinstance(learner, PQFTL) else FEATURES
     for start, stop in zip((0, *cuts), (*cuts, ROWS), strict=True):
@@ -80,7 +80,7 @@ def test_learners_on_reports_and_short_calls_have_none(two):
 
 @pytest.mark.parametrize("late", [0.0, 0.001, 0.2])
 def test_a_late_noise_thread_changes_no_bit(monkeypatch, late):
-    """It does not begin in time, so the learning thread draws all or a part itself."""
+    """The thread does not start in time, so the learning thread draws all or part of the noise itself."""
     monkeypatch.setattr(_threads, "_limit", 1)
     make = LEARNERS["blt"]
     alone = learn(make)
@@ -118,7 +118,7 @@ def test_runs_work_without_a_second_thread(monkeypatch, error):
 
 @pytest.mark.parametrize("after", [0, 1])
 def test_a_cipher_that_fails_in_the_other_thread(two, monkeypatch, after):
-    """The learning thread draws those words itself: they are the same."""
+    """The learning thread draws those words itself, and they are the same."""
     watched = watch(monkeypatch)
     here, failed = threading.get_ident(), []
     good = []
@@ -133,7 +133,7 @@ def test_a_cipher_that_fails_in_the_other_thread(two, monkeypatch, after):
 
     watched.fail = fail
     found = {learn(LEARNERS["nogd"])}
-    for _ in range(50):  # where the machine is busy, the other thread may not come to so many
+    for _ in range(50):  # on a busy machine the other thread may not get that far
         if failed:
             break
         found.add(learn(LEARNERS["nogd"]))
@@ -143,7 +143,7 @@ def test_a_cipher_that_fails_in_the_other_thread(two, monkeypatch, after):
 
 
 def test_calls_from_the_noise_thread_are_refused_not_deadlocked(two, monkeypatch):
-    """As a finaliser might that the garbage collector runs there: the learning thread waits for that thread."""
+    """A finaliser that the garbage collector runs there might do this: the learning thread waits for that thread."""
     watched, found = watch(monkeypatch), []
     here = threading.get_ident()
 
@@ -156,7 +156,7 @@ def test_calls_from_the_noise_thread_are_refused_not_deadlocked(two, monkeypatch
         return real.update_into(data, out)
 
     watched.fail = again
-    for _ in range(50):  # where the machine is busy, the other thread may not come to draw
+    for _ in range(50):  # on a busy machine the other thread may not get to draw
         learner = LEARNERS["nogd"]().partial_fit(X[:10], Y[:10], classes=[0, 1])
         learner.partial_fit(X[10:], Y[10:])
         assert learner.n_rows_ == ROWS
@@ -166,7 +166,7 @@ def test_calls_from_the_noise_thread_are_refused_not_deadlocked(two, monkeypatch
 
 
 def test_a_cipher_that_fails_everywhere(two, monkeypatch):
-    """The call fails as without a second thread, and what was learnt before stays learnt."""
+    """The call fails as it does without a second thread, and what was learnt before is kept."""
     watched = watch(monkeypatch)
     begun = []
 
@@ -186,16 +186,16 @@ def test_a_cipher_that_fails_everywhere(two, monkeypatch):
 
 @pytest.mark.parametrize("name", ["pigd", "blt"])
 def test_no_used_word_outlives_the_call(two, monkeypatch, name):
-    """What is left in both buffers are words of rows to come."""
+    """Both buffers hold only words of later rows."""
     watched = watch(monkeypatch)
-    vector = 8 * 62  # 61 words, to a whole block
-    for _ in range(50):  # where the machine is busy, the other thread may not come to fill its buffer
+    vector = 8 * 62  # 61 words, rounded up to a whole block
+    for _ in range(50):  # on a busy machine the other thread may not get to fill its buffer
         watched.outputs.clear()
         learner = LEARNERS[name]()
         learner.partial_fit(X[:11_000], Y[:11_000], classes=[0, 1])
         buffers: dict[int, int] = {}
         for at, length in watched.outputs:
-            if length >= vector:  # else of a coordinate that stayed open
+            if length >= vector:  # otherwise it belongs to a coordinate that is still undecided
                 buffers[at] = max(length, buffers.get(at, 0))
         if len(buffers) == 2:
             break
@@ -206,7 +206,7 @@ def test_no_used_word_outlives_the_call(two, monkeypatch, name):
 
 
 def test_no_used_word_outlives_a_buffer_that_is_filled_again_in_part(two, monkeypatch):
-    """The other thread fails before the last rows: fewer vectors are drawn into a buffer that it had filled."""
+    """The other thread fails before the last rows, so fewer vectors are drawn into a buffer that it had filled."""
     watched = watch(monkeypatch)
     here, vector, full = threading.get_ident(), 8 * 62, 264 * 8 * 62
     theirs: set[int] = set()  # buffers that the other thread has filled
@@ -223,7 +223,7 @@ def test_no_used_word_outlives_a_buffer_that_is_filled_again_in_part(two, monkey
         return real.update_into(data, out)
 
     watched.fail = fail
-    for _ in range(200):  # where the machine is busy, the other thread may not come to fill the buffer before
+    for _ in range(200):  # on a busy machine the other thread may not get to fill the buffer first
         for record in (watched.outputs, theirs, happened):
             record.clear()
         learner = LEARNERS["pgiga"]()
@@ -239,7 +239,7 @@ def test_no_used_word_outlives_a_buffer_that_is_filled_again_in_part(two, monkey
 @pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_fork_while_the_thread_draws(two):
-    """The child has no such thread, and does not wait for it: it ends, and cannot use the run."""
+    """The child has no such thread and does not wait for it: it ends, and cannot use the run."""
     learner = LEARNERS["blt"]()
     codes = []
 

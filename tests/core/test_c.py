@@ -63,7 +63,7 @@ def run(program: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def compiler(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A C compiler whose sanitizers are seen to catch what they should."""
+    """A C compiler whose sanitizers detect the errors that they should."""
     found = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc") or shutil.which("clang")
     if not found:
         refuse("no C compiler (gcc, cc, clang or $CC)")
@@ -127,7 +127,7 @@ def test_driver(driver: str, compiler: str, kernels: dict[str, list[Path]], tmp_
     output: dict[str, str] = {}
     for build, flags in BUILDS.items():
         part, program = tmp_path / f"{driver}_{build}.o", tmp_path / f"{driver}_{build}"
-        for built in (  # apart: ccache, where the compiler is called by it, keeps what is compiled
+        for built in (  # kept apart: if the compiler is called through ccache, it keeps what is compiled
             compile_c(compiler, [*flags, "-c"], [TESTS / f"{driver}.c"], part),
             compile_c(compiler, flags, [part, *kernels[build]], program),
         ):

@@ -1,4 +1,4 @@
-"""A child that is forked while a thread of its parent learns: it reads what is public or is refused."""
+"""A child forked while a thread of its parent learns reads what is public or is refused."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ WAIT = 60  # seconds until a child that waits for a lock is killed
 
 @pytest.fixture(autouse=True, scope="module")
 def _threads_of_blas():
-    """As many as a user has, whatever conftest.py gives the other tests: a fork may come while they work."""
+    """As many as a user has, whatever conftest.py sets for the other tests: a fork may happen while they work."""
     with threadpool_limits(limits=os.cpu_count(), user_api="blas"):
         yield
 
 
 def in_a_child(actions):
-    """What became of each action in a forked child: "read", "refused", or "else"; the child is killed if it waits."""
+    """The outcome of each action in a forked child: "read", "refused" or "else"; a child that hangs is killed."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -65,7 +65,7 @@ def in_a_child(actions):
 
 
 class Learning:
-    """A thread that does something again and again, until the block ends."""
+    """A thread that repeats an action until the block ends."""
 
     def __init__(self, action):
         self._action, self._stop, self.failed = action, threading.Event(), None
@@ -106,7 +106,7 @@ def test_a_child_reads_or_is_refused_while_a_thread_learns(name, epsilon):
         lambda: learner.close() and None,
         lambda: learner.ledger_.accounts[0].close(),
     ]
-    # it sets the threads of BLAS, which may wait in a child for ever: their library's own lock
+    # it sets the threads of BLAS, on whose own lock a child may wait for ever
     racing = writes[1:] if name == "PQFTL" else writes
     found = []
     with Learning(lambda: learner.partial_fit(ROWS, LABELS)):
@@ -117,7 +117,7 @@ def test_a_child_reads_or_is_refused_while_a_thread_learns(name, epsilon):
     assert "refused" in found
     # nobody is learning: the child reads the public model
     assert in_a_child(reads) == ["read"] * 4
-    if epsilon == 1.0:  # or there is no noise to be drawn twice
+    if epsilon == 1.0:  # otherwise there is no noise that could be drawn twice
         assert in_a_child(writes[:3]) == ["refused"] * 3
     learner.close()
 
@@ -131,7 +131,7 @@ def test_a_child_forked_while_a_thread_sums():
 
 
 def test_a_loss_that_forks():
-    """Its child is within a row of the very thread that learns, and gives the lock back as it leaves."""
+    """Its child runs within a row of the thread that learns, and releases the lock as it leaves."""
     children = []
 
     def gradient(p, y):
@@ -167,7 +167,7 @@ def test_rounds_in_a_child():
     device = Device(loss="logistic", n_features=4, leakage=0.5, reports=5)
     answer = device.answer(question, X[0], 1.0)
     for lock in (collector._lock, device._lock):
-        assert lock.acquire(timeout=WAIT)  # as a thread that answers has it
+        assert lock.acquire(timeout=WAIT)  # held as by a thread that answers
     actions = [collector.ask, lambda: collector.tell(answer), lambda: device.answer(question, X[0], 1.0)]
     assert in_a_child(actions) == ["refused"] * 3
     for lock in (collector._lock, device._lock):
@@ -176,7 +176,7 @@ def test_rounds_in_a_child():
 
 
 def test_a_child_rounds_what_is_undecided():
-    """New noise of the child's own is allowed, and its last resort has a lock."""
+    """The child may draw new noise of its own, and its last resort has a lock."""
     held, go = threading.Event(), threading.Event()
 
     def hold():

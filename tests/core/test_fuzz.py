@@ -1,4 +1,4 @@
-"""A short run of the fuzz targets: mutated seeds of every format of text, and what longer runs have found."""
+"""A short run of the fuzz targets: mutated seeds of every text format, and the findings of longer runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ fuzz_streams = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(fuzz_streams)
 
 
-# What the parsers once read in another way than the plain readers.
+# Inputs that the parsers once read differently from the plain readers.
 FOUND = [
     ("csv", b"\x08\x10 \x00a,b,t\n\xef\xbb\xbf1,2,0\n3,4,1\n5,6,0\n"),
     ("csv", b"\x00\x03\x03\x00\r\n\xef\xbb\xbfcaf\xc3\xa9,1\n&,2\n"),

@@ -1,4 +1,4 @@
-"""The same bits however the rows arrive: any chunking, layout, element type, interruption."""
+"""The bits are the same however the rows arrive: any chunking, layout, element type or interruption."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def reference(name, release=7):
 
 @dataclass
 class Blocks:
-    """The least that ``fit_stream`` needs, with blocks cut at given rows."""
+    """The minimum that ``fit_stream`` needs, with blocks cut at given rows."""
 
     X: object
     y: np.ndarray
@@ -108,7 +108,7 @@ cuts = st.lists(st.integers(1, N - 1), max_size=12, unique=True).map(lambda inne
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_instruction_set_gives_the_same_bits(name):
-    """Every layout at every level that this processor runs; with a release after every row too."""
+    """Every layout at every level that this processor supports; also with a release after every row."""
     before = _noise.instruction_set()
     X, y = rows(name)
     wide = np.empty((N, 2 * X.shape[1]))
@@ -193,7 +193,7 @@ def test_fit_stream(name, cuts, watch, data):
 
 
 def wide(matrix, bits):
-    """The same CSR matrix with indices of so many bits."""
+    """The same CSR matrix with indices of the given number of bits."""
     kind = np.int64 if bits == 64 else np.int32
     out = matrix.copy()
     out.indices, out.indptr = out.indices.astype(kind), out.indptr.astype(kind)

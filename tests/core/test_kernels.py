@@ -1,4 +1,4 @@
-"""The compiled losses, implicit steps, projections and row operations, in the extremes."""
+"""The compiled losses, implicit steps, projections and row operations at extreme values."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_implicit_step(loss, k, b, c):
                 assert found == 0.0 or loss.name in ("squared", "huber", "smooth_hinge")
                 continue
             exact = residual_slope(loss, k, sign * b, c, y)
-            # the root's slope may cancel: what counts is the step c g / k, next to the larger of the two predictions
+            # the root's slope may cancel: the step c g / k counts, relative to the larger of the two predictions
             scale = float(mpmath.mpf(k) * max(abs(y), 1) + abs(b)) / c
             unit = 1e-14 + (4e-16 / loss.width if loss.name == "smooth_hinge" else 0.0)
             tolerance = unit * min(max(abs(float(exact)), scale), 1 + abs(y) + loss.width) + 1e-300
@@ -329,5 +329,5 @@ def test_huge_steps_land_on_the_prox(loss):
         exact = brentq(lambda x: 2e-6 * x - v / (1 + math.exp(min(v * x, 700))), 0, 1e9, xtol=1e-300, rtol=1e-15)
     else:
         widths = {"hinge": 1.0, "smooth_hinge": 1.5, "squared": 1.0, "absolute": 1.0, "huber": 1.0}
-        exact = widths[loss] / v  # the loss is at its minimum, or at its kink, almost exactly
+        exact = widths[loss] / v  # the loss is almost exactly at its minimum, or at its kink
     assert found == pytest.approx(exact, rel=1e-9 if loss == "logistic" else 1e-6)

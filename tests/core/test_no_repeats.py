@@ -1,6 +1,6 @@
 """Never two identical streams: through fork, pickle, copy, clone, joblib, processes and threads.
 
-What is compared are vectors of eight lattice values or 32 bytes: by chance two of a thousand are equal with probability
+The tests compare vectors of eight lattice values or 32 bytes: two of a thousand are equal by chance with probability
 below 1e-17.
 """
 
@@ -65,7 +65,7 @@ def test_holders_of_keys_are_not_pickled_or_copied(name):
         for nested in (holder, [holder], {"a": (holder,)}):
             with pytest.raises(StateError):
                 attempt(nested)
-    if name not in ("generator", "legacy generator", "learner's run"):  # their shallow copies share what they hold
+    if name not in ("generator", "legacy generator", "learner's run"):  # their shallow copies share their contents
         with pytest.raises(StateError):
             copy.copy(holder)
 
@@ -87,7 +87,7 @@ def test_a_shallow_copy_of_a_generator_shares_its_stream():
     "wrap", [lambda x: x, lambda x: make_pipeline(StandardScaler(), x).set_output()], ids=["bare", "piped"]
 )
 def test_duplicates_of_a_running_learner_do_not_continue_it(cls, duplicate, wrap):
-    """A copy is the public export and a clone is unfitted: neither holds the key, and a run of theirs has a new one."""
+    """A copy is the public export and a clone is unfitted: neither holds the key, and a new run has its own."""
     learner = cls(epsilon=1.0, horizon=1000, release="all").partial_fit(X, Y, classes=[0, 1])
     wrapped = duplicate(wrap(learner))
     other = wrapped if isinstance(wrapped, cls) else wrapped[-1]
@@ -102,7 +102,7 @@ def test_duplicates_of_a_running_learner_do_not_continue_it(cls, duplicate, wrap
 
 
 def test_a_learner_given_keyed_bits_is_not_cloned():
-    """A generator of NumPy's would be copied by clone, and both would draw the same key."""
+    """clone would copy a NumPy generator, and both would draw the same key."""
     learner = PIGD(random_state=BitGenerator())
     with pytest.raises(StateError, match="copied"):
         clone(learner)
@@ -113,7 +113,7 @@ def test_a_learner_given_keyed_bits_is_not_cloned():
 
 
 def forked(actions):
-    """How many actions a forked child refuses; killed after 20 s, should it hang on a lock."""
+    """How many actions a forked child refuses; it is killed after 20 s if it hangs on a lock."""
     child = os.fork()
     if child == 0:
         signal.alarm(20)
@@ -147,7 +147,7 @@ def test_a_fork_within_a_fork():
 
 @needs_fork
 def test_a_fork_unknown_to_the_interpreter_is_detected():
-    """By the C library's fork, as a C extension might: Python's own handlers do not run."""
+    """A fork by the C library, as in a C extension: Python's own handlers do not run."""
     noise, bits = Gaussian(scale=1.0), BitGenerator()
     bits.random_raw()
     child = ctypes.PyDLL(None).fork()
@@ -159,7 +159,7 @@ def test_a_fork_unknown_to_the_interpreter_is_detected():
 @needs_fork
 @forks_with_threads
 def test_a_fork_in_a_thread_while_others_draw():
-    """The child has none of the other threads, but their locks: it is refused all the same, and does not hang."""
+    """The child has none of the other threads but all their locks: it is refused, and does not hang."""
     learner, noise, bits = running(horizon=2_000_000), Gaussian(scale=1.0), BitGenerator()
     rows, labels, stop = np.ones((50_000, 2)), np.ones(50_000), threading.Event()
     actions = actions_of(learner, noise, bits)
@@ -209,7 +209,7 @@ METHODS = [m for m in ("fork", "forkserver", "spawn") if m in multiprocessing.ge
 @forks_with_threads
 @pytest.mark.parametrize("method", METHODS)
 def test_worker_processes_have_their_own_noise(method):
-    """And are sent none: the parent's cannot be pickled."""
+    """They are sent none: the parent's noise cannot be pickled."""
     Gaussian(scale=1.0).sample(3)
     with multiprocessing.get_context(method).Pool(2) as pool:
         drawn = [value for pair in pool.map(fresh, range(8), chunksize=1) for value in pair]
@@ -217,7 +217,7 @@ def test_worker_processes_have_their_own_noise(method):
             with pytest.raises(StateError):
                 pool.apply(draw, (noise,))
         learner = running()
-        fits = [pool.apply(fit, (learner, X, Y)) for _ in range(4)]  # what is sent is the public export
+        fits = [pool.apply(fit, (learner, X, Y)) for _ in range(4)]  # the public export is sent
     assert len(set(drawn)) == 16
     assert len(set(fits)) == 4
 
@@ -240,7 +240,7 @@ def test_joblib(backend):
 
 
 def test_cross_validation_of_the_same_rows():
-    """Six fits of one learner on the same rows: with noise of their own."""
+    """Six fits of one learner on the same rows have six different noises."""
     rows, labels = np.ones((40, 2)), np.arange(40) % 2
     every = np.arange(40)
     found = cross_validate(PIGD(), rows, labels, cv=[(every, every)] * 6, return_estimator=True)
@@ -251,7 +251,7 @@ def test_cross_validation_of_the_same_rows():
 
 
 def test_threads_on_one_gaussian():
-    """Every call has rows of its own: together they are what one thread draws, and nothing is drawn twice."""
+    """Every call gets its own rows: together they equal what one thread draws, and nothing is drawn twice."""
     noise, alone = Gaussian(scale=1.0, random_state=4), Gaussian(scale=1.0, random_state=4)
     with ThreadPoolExecutor(8) as pool:
         drawn = list(pool.map(lambda _: draw(noise), range(4000)))
@@ -260,7 +260,7 @@ def test_threads_on_one_gaussian():
 
 
 def test_threads_on_one_bit_generator():
-    """Two Generators and the bit generator itself, one lock: no word is drawn twice, and none is left out."""
+    """Two Generators and the bit generator itself share one lock: no word is drawn twice, and none is skipped."""
     bits = BitGenerator(4)
     rngs = [np.random.Generator(bits), np.random.Generator(bits)]
 

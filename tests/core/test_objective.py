@@ -28,7 +28,7 @@ every_loss = pytest.mark.parametrize("loss", LOSSES, ids=NAMES)
 
 
 def problem(loss, n=300, d=7, seed=0, scale=1.0):
-    """Rows in float32's numbers, some of them zeros, and targets."""
+    """Rows in single precision, with some zeros, and targets."""
     rng = np.random.default_rng(seed)
     X = (rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)).astype(np.float32).astype(np.float64)
     score = X @ rng.normal(size=d)
@@ -66,7 +66,7 @@ def test_values_and_derivatives_against_numpy(loss, intercept):
 
 
 def test_values_in_the_tails():
-    """The sum of many logarithms is that of one product: no factor may overflow, no tail may be lost."""
+    """The sum of many logarithms is computed as the logarithm of a product: no factor may overflow, no tail be lost."""
     for size in (1e-3, 30.0, 800.0, 1e5):
         X = size * np.ones((1000, 1))
         for y in (1.0, -1.0):
@@ -101,7 +101,7 @@ def test_minimisers_against_scipy(loss):
         options = {"maxiter": 2000, "ftol": 0}
         other = minimize(o.value_gradient, np.zeros(8), jac=True, method="L-BFGS-B", options=options)
         assert o.value_gradient(found.point)[0] <= other.fun + 1e-10
-        # strong convexity: half of l2_sum |w - w*|^2 is at most what the value is above its least
+        # strong convexity: half of l2_sum |w - w*|^2 is at most the excess of the value over the minimum
         assert np.linalg.norm(found.point - other.x) <= np.linalg.norm(other.jac) / 3.0 + 1e-6
         assert found.gradient_norm == o.gradient_norm_bound(found.point) <= 1e-8
 
@@ -110,7 +110,7 @@ def test_minimisers_against_scipy(loss):
 
 
 def exact_gradient_norm(X, y, loss, o, w, x_bound, intercept, b):
-    """In multiple precision, of the real function: factors are the doubles that the kernel computes."""
+    """In multiple precision, for the real function: factors are the doubles that the kernel computes."""
     with mpmath.workdps(60):
         w = [mpmath.mpf(v) for v in w.tolist()]
         d = X.shape[1]
@@ -154,7 +154,7 @@ def test_the_certificate_holds_and_is_tight(loss, case):
     exact = exact_gradient_norm(X, y, loss, o, w, x_bound, 1, b)
     assert bound >= exact
     assert bound == o.gradient_norm_bound(w)
-    # 264 roundings of a block's sum, 8 of a slope, 2 lanes of a prediction, none of l2_sum w and b but the last
+    # 264 roundings of a block's sum, 8 of a slope, 2 lanes of a prediction; of l2_sum w and b only the last
     norms = np.linalg.norm(scaled(X, x_bound, True), axis=1)
     norms[[3, 100]] = 0.0
     p = scaled(X, x_bound, True) @ w
@@ -165,12 +165,12 @@ def test_the_certificate_holds_and_is_tight(loss, case):
         errors = np.minimum(errors, 1.0)
     most = 1.4 * ((264 * U * slopes + 8 * U * np.maximum(slopes, loss.name == "smooth_hinge") + errors) @ norms)
     assert allowance <= most + 3 * U * bound + 1e-150
-    assert bound <= float(exact) + 2 * allowance + 40 * U * bound  # of the norm itself: two lanes and eight
+    assert bound <= float(exact) + 2 * allowance + 40 * U * bound  # rounding of the norm itself: two lanes and eight
 
 
 @pytest.mark.parametrize("error", [1.0, -1.0])
 def test_the_allowance_covers_rounding_errors_that_add_up(error):
-    """Equal rows whose slopes round the same way: the computed gradient is off by what n roundings add up to."""
+    """Equal rows whose slopes round the same way: the computed gradient is off by the sum of n roundings."""
     n = 40_000
     X = np.full((n, 1), 0.1)
     o = Objective(X, np.ones(n), loss=Logistic(), l2_sum=1e-3)
@@ -187,7 +187,7 @@ def test_the_allowance_covers_rounding_errors_that_add_up(error):
 
 
 def test_the_allowance_covers_predictions_whose_terms_are_lost():
-    """Large products that cancel, then small ones, each below half a unit of its lane: none of them is in the sum."""
+    """Large products that cancel, then small ones, each below half a unit of its lane: none of them enters the sum."""
     d, large, small = 8 * 4096, 1.5 * 2.0**20, 2.0**-17
     x, w = np.full(d, small), np.full(d, -small)
     x[:8], w[:8] = 1.0, np.repeat([large, -large], 4)
@@ -219,7 +219,7 @@ def test_the_gradient_is_as_small_as_requested_at_many_rows():
 @pytest.mark.parametrize("method", ["cholesky", "cg"])
 def test_the_same_bits_whatever_the_layout_and_the_level(loss, method):
     X, y = problem(loss, n=600, d=19)
-    X[:, 5:] *= np.random.default_rng(8).random((600, 14)) < 0.2  # sparse rows, so that CSR takes its own way
+    X[:, 5:] *= np.random.default_rng(8).random((600, 14)) < 0.2  # sparse rows, so that CSR has its own code path
     y[7] = np.nan
     w = np.random.default_rng(5).normal(size=20)
     seen = set()
@@ -294,7 +294,7 @@ def test_hard_cases(name, method):
     n = len(X)
     for loss in LOSSES:
         targets = y if loss.kind == "classification" else y + 0.3 * X.sum(axis=1)
-        # beyond, conjugate gradients lose the little there is of conditioning
+        # beyond this, conjugate gradients lose the little conditioning there is
         for l2 in (*((1e-12,) if method == "cholesky" else ()), 1e-8, 1e-4, 1.0, 1e4, 1e12):
             for x_bound in (1e-6, 1.0, 1e6):
                 o = Objective(X, targets, loss=loss, l2_sum=n * l2, intercept=True, x_bound=x_bound)
@@ -307,11 +307,11 @@ def test_hard_cases(name, method):
 @pytest.mark.parametrize("loss", LOSSES, ids=NAMES)
 @pytest.mark.parametrize("size", [1.0, 1e3, 1e6])
 def test_a_linear_term_longer_than_all_gradients(loss, size):
-    """The noise of objective perturbation; the point is then where the rows hardly matter."""
+    """With the noise of objective perturbation, the minimiser is where the rows hardly matter."""
     X, y = problem(loss)
     b = size * 300 * np.random.default_rng(1).normal(size=8)
     o = Objective(X, y, loss=loss, l2_sum=300.0, linear=b, intercept=True)
-    asked = 3e-5 if loss.name == "squared" else 3e-6  # its slopes are as large as the predictions
+    asked = 3e-5 if loss.name == "squared" else 3e-6  # the slopes of squared loss are as large as the predictions
     found = minimise(o, gradient_norm=asked)
     assert np.linalg.norm(300.0 * found.point + b) <= 300 * math.sqrt(2) * max(np.abs(y).max() + 1.5 * size * 8, 1.0)
     assert found.gradient_norm <= asked
@@ -332,7 +332,7 @@ def test_many_columns(loss):
 @every_loss
 @pytest.mark.parametrize("case", ["sample of zeros", "rare column", "sorted"])
 def test_a_part_of_the_rows_that_misleads(loss, case):
-    """The first Hessians are of every 4th to 64th row; what they do not see must not spoil the result."""
+    """The first Hessians use every 4th to 64th row; what they miss must not spoil the result."""
     X, y = problem(loss, n=20_000, d=4)
     if case == "sample of zeros":
         X[::4] = 0.0
@@ -370,7 +370,7 @@ def test_a_failure_is_raised_and_says_what_was_reached():
             minimise(o, gradient_norm=asked, max_iterations=most)
         assert failure.value.asked == asked < failure.value.reached < math.inf
         assert failure.value.iterations <= most
-    # as small as rounding allows is reached, and what fails is not far from it
+    # the smallest norm that rounding allows is reached, and the failing one is close to it
     assert failure.value.reached < 1e-10
 
 
@@ -420,7 +420,7 @@ def test_rows_and_targets_are_checked():
         X[2, 1] = bad
         with pytest.raises(InvalidRow, match="row 3, feature 1"):
             Objective(X, TARGETS, loss=Logistic(), l2_sum=1.0)
-        Objective(X, [1.0, 1.0, math.nan, 1.0], loss=Logistic(), l2_sum=1.0)  # the null row anyway
+        Objective(X, [1.0, 1.0, math.nan, 1.0], loss=Logistic(), l2_sum=1.0)  # also in a null row
     for wrong in (np.ones(3), np.ones((4, 1))):
         with pytest.raises(InvalidParameter, match="one value per row"):
             Objective(ROWS, wrong, loss=Logistic(), l2_sum=1.0)

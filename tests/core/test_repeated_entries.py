@@ -1,8 +1,8 @@
-"""Features that come more than once in a row: their sum hangs on their order in that row, and on no other row.
+"""Features stored more than once in a row: their sum depends on their order in that row, and on no other row.
 
-Doubles are added up in an order. SciPy sorts the rows of a matrix either all or, where all are in order, none, by an
-algorithm that may exchange equal columns of a row of more than 16 entries. So one row that is not in order changed the
-sums of others: here from 0 to 18.
+Sums of doubles depend on the order of the terms. SciPy sorts either all rows of a matrix or, if all are in order, none,
+by an algorithm that may exchange equal columns of a row of more than 16 entries. So one unsorted row changed the sums
+of others: here from 0 to 18.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from privol.encoding.schema_parts import FrequentFeatures
 
 D = 6
 IN_ORDER, OUT_OF_ORDER = ([1, 2], [1.0, 1.0]), ([2, 1], [1.0, 1.0])
-CANCELLED = ([4] * 20, [1e16, *[1.0] * 18, -1e16])  # 0 from the left
+CANCELLED = ([4] * 20, [1e16, *[1.0] * 18, -1e16])  # 0 when summed from the left
 
 
 def csr(rows, dtype=np.float64):
@@ -59,7 +59,7 @@ def test_a_row_of_a_matrix(form, dtype):
 
 
 def test_a_learner_of_such_rows():
-    """What it releases is the same, as the row that is out of order is the same row."""
+    """It releases the same model, because the unsorted row is the same row."""
 
     def learnt(other):
         learner = DPFTRL(epsilon=1e6, horizon=8, random_state=0)
@@ -69,7 +69,7 @@ def test_a_learner_of_such_rows():
 
 
 def test_a_row_that_is_hashed():
-    """Of two places: the first of the two rows has its features in their order, or not."""
+    """At two positions: the first of the two rows has its features in order, or not."""
 
     def place(key):
         (block,) = open_stream([({key: 1.0}, 0.0)], hash_features=2)

@@ -1,4 +1,4 @@
-"""What all compiled runs of learners share."""
+"""Properties shared by all compiled runs of learners."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from privol.errors import BudgetExceeded, InvalidParameter, StateError
 
 @pytest.mark.parametrize("kind", [PIGD, NOGD, DPFTRL, PQFTL])
 def test_calls_while_noise_is_drawn_are_refused_not_deadlocked(monkeypatch, kind):
-    """As a finaliser might that the garbage collector runs in the cipher, or a signal's handler."""
+    """A finaliser that the garbage collector runs in the cipher, or a signal handler, might make such calls."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(6000, 3)), rng.normal(size=6000)
     watched, found = watch(monkeypatch), []
@@ -37,7 +37,7 @@ def test_calls_while_noise_is_drawn_are_refused_not_deadlocked(monkeypatch, kind
 
 @pytest.mark.parametrize("kind", [PIGD, NOGD, DPFTRL, PQFTL, LDPSGD, DOLA])
 def test_a_run_refuses_one_row_too_many_before_it_learns(kind):
-    """By itself: whoever counted the rows before may have been overtaken by another thread."""
+    """The run checks this itself: another thread may have learnt rows since the caller counted."""
     X, y = np.full((8, 2), 0.5), np.linspace(-1.0, 1.0, 8)
     loss = "squared" if kind is PQFTL else "huber"
     state = kind(loss=loss, horizon=7, release=1).partial_fit(X[:4], y[:4])._run.state
@@ -52,7 +52,7 @@ def test_a_run_refuses_one_row_too_many_before_it_learns(kind):
 
 @pytest.mark.parametrize("design", ["blt", "tree", "sqrt"])
 def test_a_close_that_was_interrupted_ends_the_run_all_the_same(monkeypatch, design):
-    """No row is learnt after a batch was ended before its time: there would be more steps than are accounted for."""
+    """No row is learnt after a batch was ended early: otherwise there would be more steps than are accounted for."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(12, 2)), rng.normal(size=12)
     words = {"horizon": 12, "batch": 4, "release": 1, "design": design, "random_state": 1, "l2": 0.1}
@@ -88,19 +88,19 @@ def test_given_gradients_need_noise_scaled_to_their_bound(kind):
     assert learner.n_rows_ == 0
     lenient = kind(horizon=5, random_state=0, gradient_bound=1.0, on_invalid="zero")
     lenient.ask(2)
-    lenient.tell(gradient=[1e200, 0.0, 0.0])  # as of a row: the null row, and no error that depends on the data
+    lenient.tell(gradient=[1e200, 0.0, 0.0])  # treated as a row: the null row, and no error that depends on the data
     assert lenient._run.state.raw_counts()["null_rows"] == 1
 
 
 def test_an_exception_of_a_signal_handler_is_not_a_difference_of_classes():
-    """Wherever it strikes while the classes of a call are compared with the run's: it is raised, or nothing happens."""
+    """At any point while the classes of a call are compared with the run's: it is raised, or nothing happens."""
 
     class Alarm(Exception):
         pass
 
     learner = NOGD(horizon=100_000).partial_fit(X[:10], Y[:10], classes=[0, 1])
     events, k = [-1], 0
-    while events[0] < 0:  # until the call has no such place any more
+    while events[0] < 0:  # until the call has no such point left
         events = [k]
 
         def handler(frame, event, arg, events=events):

@@ -1,4 +1,4 @@
-"""Sparse matrices whose structure lies: an error of the row, before anything follows it, wherever they come in."""
+"""Sparse matrices with an invalid structure: an error in the row before any later effect, wherever they enter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Y = np.array([0, 1, 1, 0, 1])
 
 @pytest.mark.parametrize("families", [tuple(FAMILIES), ("races",)], ids=["lies", "races"])
 def test_no_malformed_matrix_crashes_the_process(families):
-    """In a process of its own, as it was ended by segmentation faults: see the program for what is tried."""
+    """In a separate process, because such matrices caused segmentation faults: the program lists the cases."""
     found = subprocess.run(
         [sys.executable, "-X", "faulthandler", str(PROGRAM), *families], capture_output=True, text=True, timeout=WAIT
     )
@@ -42,7 +42,7 @@ def test_no_malformed_matrix_crashes_the_process(families):
 
 
 def changed(form, **arrays):
-    """A matrix of that format with arrays changed after SciPy looked at them: ``name=(place, value)``."""
+    """A matrix of that format with arrays changed after SciPy checked them: ``name=(place, value)``."""
     matrix = getattr(sparse, f"{form}_matrix")(X)
     for name, (place, value) in arrays.items():
         array = getattr(matrix, name).astype(np.int64)
@@ -67,7 +67,7 @@ WRONG = {
 }  # fmt: skip
 
 
-ROWS_OWN = ("column", "negative column", "beyond 32 bits")  # which on_invalid="zero" makes null rows: below
+ROWS_OWN = ("column", "negative column", "beyond 32 bits")  # which on_invalid="zero" turns into null rows: below
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,8 @@ def test_the_error_says_where_and_what_and_comes_first(name, on_invalid):
             learner.fit(matrix, Y)
     with pytest.raises(kind, match=words):
         PrefixSum(dim=3, horizon=9, ledger=ledger, on_invalid=on_invalid).add_block(matrix)
-    assert [account.counts()[0] for account in ledger.accounts] == [0]  # the sum's, which its constructor opened
+    # the account of the sum, which its constructor opened
+    assert [account.counts()[0] for account in ledger.accounts] == [0]
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -108,7 +109,7 @@ def test_streams_name_the_source_and_the_row(name):
 
 
 def test_files_name_themselves_and_the_row(tmp_path, monkeypatch):
-    """Three rows in a file ended ``privol run`` with signal 11."""
+    """Three rows in a file made ``privol run`` crash with signal 11."""
     monkeypatch.chdir(tmp_path)
     good = sparse.csr_matrix(X[:3])
     parts = {"format": b"csr", "shape": good.shape, "data": good.data, "y": Y[:3], "indices": good.indices}
@@ -141,7 +142,7 @@ def test_predictions_are_refused_too():
 
 
 def null_row(learn):
-    """What a learner makes of a CSR row with columns outside, and of one with NaN."""
+    """What a learner makes of a CSR row with columns out of range, and of one with NaN."""
     X2 = X.copy()
     X2[2] = np.nan
     dense = learn(X2)
@@ -159,7 +160,7 @@ def null_row(learn):
 
 
 def test_a_row_with_a_column_outside_is_the_null_row():
-    """With on_invalid="zero" whoever replaces one row can neither stop the run nor move another row."""
+    """With on_invalid="zero", replacing one row can neither stop the run nor change another row."""
 
     class Given:
         n_rows, classes = 5, (0, 1)
@@ -206,7 +207,7 @@ def test_sound_matrices_are_the_same_rows(form, family, dtype):
 
 
 def test_harmless_structures_are_accepted():
-    """Unsorted and repeated columns, entries beyond the last pointer, integers of any kind, flags that lie."""
+    """Unsorted and repeated columns, entries beyond the last pointer, integers of any type, wrong flags."""
     X2 = sparse.csr_matrix((np.ones(5), [2, 0, 1, 1, 0], [0, 2, 4]), shape=(2, 3))
     X2.has_canonical_format = True
     np.testing.assert_array_equal(squared_norms(sound_rows(X2)), [2.0, 4.0])

@@ -1,4 +1,4 @@
-"""Several threads: what is encoded and learnt does not depend on how many there are."""
+"""Several threads: encoded rows and models do not depend on their number."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from privol.encoding.columns_to_rows import table_of
 
 @pytest.fixture
 def threads(monkeypatch):
-    """Sets how many threads there are, for work of any size."""
+    """Set the number of threads, for work of any size."""
     monkeypatch.setattr(_threads, "_ENOUGH", 0)
     return lambda n: monkeypatch.setattr(_threads, "_limit", n)
 
@@ -30,7 +30,7 @@ def test_results_are_in_the_order_of_the_items(threads, n):
 
     def work(item):
         if item < n:
-            lock.wait(10)  # so many run at the same time, or this breaks
+            lock.wait(10)  # this many run at the same time, or the test fails
         return item * item
 
     assert each(work, list(range(50)), cells=1) == [i * i for i in range(50)]
@@ -130,7 +130,7 @@ def bits(rows):
 
 @pytest.mark.parametrize("words", [{}, {"numeric": "spline"}, {"crosses": [("kind", "name"), ("number", "seen")]}])
 def test_any_number_of_threads_gives_the_same_bits(threads, monkeypatch, words):
-    """Of what is released and of what is encoded, dense or sparse; rows are written some at a time."""
+    """Both releases and encoded rows have the same bits, dense or sparse; rows are written a few at a time."""
     monkeypatch.setattr("privol.encoding.encode.NEAR_CELLS", 1 << 12)
     found = []
     for n in (1, 2, 5):

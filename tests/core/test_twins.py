@@ -30,7 +30,7 @@ def start(learner, X, y, loss=None):
 
 
 def check(learner, X, y, active=None, loss=None):
-    """Row by row: secret iterate, released iterate, average, number of releases."""
+    """Compare row by row: secret iterate, released iterate, average, number of releases."""
     run, twin = start(learner, X, y, loss)
     on_sphere = 0
     for i in range(len(X)):
@@ -252,7 +252,7 @@ def test_close_early_releases_nothing_more_where_the_schedule_had_other_rows():
 
 
 def test_many_rows_do_not_drift_from_the_twin():
-    """Beyond several recomputations of the norm, in a dimension with partial lanes."""
+    """Past several recomputations of the norm, in a dimension with partial lanes."""
     X, y = data("logistic", n=300, d=11, seed=12, size=3.0)
     for radius in (0.2, 40.0):
         learner = PIGD(epsilon=3.0, horizon=300, release=50, random_state=1, l2=0.003, radius=radius)
@@ -326,7 +326,7 @@ def test_custom_losses(cls, name, radius, active):
 
 
 def test_the_ball_is_met_exactly_where_that_makes_the_noise_smaller():
-    """Both ways of meeting the ball are tested above, the exact constrained step and prox, then project."""
+    """The tests above cover both ways to stay in the ball: the exact constrained step, and prox then projection."""
     constrained = {
         loss: PIGD(loss=loss, radius=0.3, y_bound=0.8).calibrate(D, N).constrained
         for loss in ("logistic", "hinge", "squared", "absolute", "huber")

@@ -1,4 +1,4 @@
-"""The table of users against plain Python: the rule in any cut, rows taken back, rows entered, the bound, memory."""
+"""The table of users against plain Python: the rule for any cut, rows taken back, rows restored, bound, memory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ KEY = bytes(range(16))
 
 
 def coded(users):
-    """Texts as the table takes them, each row its own."""
+    """Texts in the form that the table takes, one per row."""
     texts = [user.encode() for user in users]
     offsets = np.cumsum([0, *map(len, texts)]).astype(np.int64)
     return np.arange(len(users), dtype=np.int32), offsets, np.frombuffer(b"".join(texts) or b"\0", np.uint8)
 
 
 def by_hand(users, k, b, every):
-    """Which rows are kept, their numbers, and how many were too near: from the rule's words."""
+    """Which rows are kept, their numbers, and how many were too close, by the definition of the rule."""
     rows, kept, numbers, near, number = {}, [], [], 0, 0
     for user in users:
         mine = rows.setdefault(user, [])
@@ -52,7 +52,7 @@ def test_the_rule_in_any_cut_and_from_any_row_on(users, k, b, every, cuts, data)
     for start, stop in itertools.pairwise(bounds):
         part = coded(users[start:stop])
         first = table.keep(*part, undoable=True)[0].tolist()
-        learnt = data.draw(st.integers(0, stop - start))  # the others are taken back, twice, and given once more
+        learnt = data.draw(st.integers(0, stop - start))  # the other rows are taken back, twice, and given once more
         table.undo(learnt)
         table.keep(*coded(users[start + learnt : stop]), undoable=True)
         table.undo(0)
@@ -75,7 +75,7 @@ def test_digests_are_of_the_rows_that_are_kept():
     keep, digests = table.keep(*coded(["a", "b", "a"]), undoable=True)
     assert keep.tolist() == [True, True, False]
     assert [tuple(row) for row in digests.tolist()] == [user_digest(KEY, b"a"), user_digest(KEY, b"b"), (0, 0)]
-    # and say nothing without the key
+    # and reveal nothing without the key
     assert user_digest(bytes(16), b"a") != user_digest(KEY, b"a")
     one, other = (UserTable(1).keep(*coded(["a"]), undoable=True)[1].tolist() for _ in range(2))
     assert one != other
@@ -136,7 +136,7 @@ def test_bad_input_is_refused():
 
 @pytest.mark.parametrize(("separation", "least", "most"), [(1, 21, 24), (1000, 28, 33)])
 def test_bytes_of_a_user(separation, least, most):
-    """As the class says: of any number of users, once there are thousands."""
+    """As the class documents, for any number of users from a few thousand on."""
     table = UserTable(200, separation)
     for start in range(0, 100_000, 10_000):
         table.keep(*coded([str(i) for i in range(start, start + 10_000)]))
@@ -145,7 +145,7 @@ def test_bytes_of_a_user(separation, least, most):
 
 @pytest.mark.slow
 def test_two_million_users_in_flat_memory():
-    """Kept apart: 66 MB of entries, and as much again while they are moved; everything else is a block's."""
+    """66 MB of entries, and as much again while they are moved; all other memory is that of a block."""
     import tracemalloc
 
     table = UserTable(3, 500)

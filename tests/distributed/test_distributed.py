@@ -1,4 +1,4 @@
-"""DOLA over MPI: real ranks, the bits of one process, failures that end all ranks, runs that go on."""
+"""DOLA over MPI: real ranks, the bits of one process, failures that end all ranks, resumed runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def alone():
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory):
-    """All that needs no process to be killed, one after another on the same ranks."""
+    """All cases in which no process is killed, one after another on the same ranks."""
     folder = tmp_path_factory.mktemp("together")
     todo = [(ranks, folder / f"bits-{ranks}", "bits") for ranks in (1, 2, 3, 4)]
     todo += [(2, folder / f"kept-{lie}", "kept", 0, 0, lie) for lie in ("nan", "far")]
@@ -47,7 +47,7 @@ def together(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-    """Jobs of which a rank was killed, each of its own, of course: when it had learnt so many rows."""
+    """Jobs in which a rank was killed after a given number of rows; each needs processes of its own."""
     folder = tmp_path_factory.mktemp("killed")
     for name, ranks, *words in (
         ("kill", 3, 1, 150, "kill"),
@@ -64,7 +64,7 @@ def killed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def refused(killed):
-    """Runs that must not go on: one rank's is lost, or a rank would send something else than it has sent."""
+    """Runs that must not resume: one rank's run is lost, or a rank would send something else than before."""
     shutil.copytree(killed / "crash", killed / "lost")
     shutil.rmtree(killed / "lost" / "rank-1")
     sent = (killed / "lie" / "rank-1" / "secret" / "sent.log").read_bytes()
@@ -79,17 +79,17 @@ def refused(killed):
 
 @pytest.fixture(scope="module")
 def gone_on(killed, refused, together):
-    """The runs that go on, in new processes."""
+    """The resumed runs, in new processes."""
     raised = codes(together / "raise")
     kept = [sorted((killed / "crash" / f"rank-{rank}" / "secret").glob("checkpoint-*")) for rank in range(2)]
-    kept[1][-1].unlink()  # as if the crash had come before it
+    kept[1][-1].unlink()  # as if the crash had happened before it was written
     assert not list((killed / "kill").glob("kept-*.npz"))
     assert not list((together / "raise").glob("kept-*.npz"))
     tasks(
         (3, killed / "kill", "kept"),
         (3, together / "raise", "kept"),
         (2, killed / "crash", "kept"),
-        (2, killed / "lie", "kept", -1, 0, "kill", 450),  # the truth goes on
+        (2, killed / "lie", "kept", -1, 0, "kill", 450),  # the honest run resumes
     )
     for folder in (killed / "kill", together / "raise", killed / "crash", killed / "lie"):
         assert not any(codes(folder)), texts(folder, "traceback")
@@ -114,7 +114,7 @@ def test_the_same_bits_on_any_number_of_ranks(ranks, alone, together):
     if ranks == 1:
         assert sent.tolist() == [0, 0]
         return
-    # rows of neighbours only, each once to a rank that hears it: no more than what nodes send
+    # rows of neighbours only, each once to a rank that receives it: no more than what nodes send
     bytes_of_nodes = sum(alone[name]["sent"][1] for name in CASES)
     assert 0 < sent[1] < bytes_of_nodes
     assert sent[0] <= sum(alone[name]["sent"][0] for name in CASES)
@@ -128,7 +128,7 @@ def test_a_dead_rank_ends_the_run_which_can_be_resumed(how, gone_on, whole):
             words, failed = json.loads((folder / f"failure-{rank}.json").read_text())
             assert failed == 1
             assert "rank 1 cannot go on: OSError" in words
-            assert "disk" not in words  # what it says of its rows is for its own log
+            assert "disk" not in words  # details about its rows belong in its own log
         assert gone_on["raised"] == [3, 4, 3]
     for rank in range(3):
         found = dict(np.load(folder / f"kept-{rank}.npz"))
@@ -141,7 +141,7 @@ def test_a_dead_rank_ends_the_run_which_can_be_resumed(how, gone_on, whole):
 
 
 def test_ranks_resume_from_the_last_common_round(gone_on, whole):
-    """One rank has kept a round more than another: the rows of that one are learnt again, by the same noise."""
+    """One rank has kept a round more than another: its rows of that round are learnt again, with the same noise."""
     kept, other = gone_on["checkpoints"]
     assert {len(kept), len(other)} <= {2, 3}  # 3 where a rank was killed before it removed the oldest
     folder = gone_on["crash"] / "crash"
@@ -156,7 +156,7 @@ def test_a_rank_without_its_run_prevents_resuming(killed, refused):
 
 
 def test_no_message_is_sent_in_two_versions(refused, gone_on, whole):
-    """Were a rank told something else in rounds that it makes again, two gradients would have one noise: it refuses."""
+    """If a repeated round received different gradients, two of them would have one noise: the rank refuses."""
     sent, kept = refused["sent"], refused["kept"]
     rounds = int(kept[-1].stem.split("-")[1]) // (4 * 5)
     assert rounds == 10
@@ -170,7 +170,7 @@ def test_no_message_is_sent_in_two_versions(refused, gone_on, whole):
 
 @pytest.mark.parametrize("lie", ["nan", "far"])
 def test_impossible_messages_are_not_learnt_from(lie, together):
-    """Noise on the output charges roundings of a mix within bounds: beyond them a rank refuses to go on."""
+    """Output noise covers the rounding of a mix within bounds: beyond them a rank refuses to continue."""
     folder = together / f"kept-{lie}"
     assert codes(folder) == [3, 3]
     words, failed = json.loads((folder / "failure-1.json").read_text())
@@ -181,9 +181,9 @@ def test_impossible_messages_are_not_learnt_from(lie, together):
 
 @pytest.mark.parametrize("how", ["far", "interrupt"])
 def test_sent_messages_are_never_undone(how, together):
-    """A loss of the user's own fails by what another rank sends: undone, its rounds would be sent again, of other rows.
+    """A user's own loss fails on what another rank sends: if undone, its rounds would be sent again with other rows.
 
-    The run is over for good, and all that it reserved is spent: its messages are with others.
+    The run is over for good, and all that it reserved is spent, because other ranks hold its messages.
     """
     folder = together / f"failing-{how}"
     runs = json.loads((folder / "failing-0.json").read_text())
@@ -206,7 +206,7 @@ def test_sent_messages_are_never_undone(how, together):
 
 
 def test_sent_messages_count_as_spent_for_every_reader(killed):
-    """A rank that is killed long before its second checkpoint has sent messages."""
+    """A rank that is killed long before its second checkpoint has already sent messages."""
     whole = killed / "early"
     for rank in range(2):
         folder = whole / f"rank-{rank}"
@@ -229,20 +229,20 @@ def test_sent_messages_count_as_spent_for_every_reader(killed):
 
 
 def test_the_run_is_charged_before_a_message_leaves(killed):
-    """The kill comes between the two: with the first message made and not sent."""
+    """The kill comes between the two: the first message was made but not sent."""
     charged, reserved = json.loads((killed / "first" / "first.json").read_text())
     assert charged == reserved
 
 
 def test_users_have_rows_on_all_ranks(together):
-    """The sentence is the network's: caps of ranks add up, and where one is not known nothing is said."""
+    """The sentence covers the whole network: the caps of ranks add up, and if one is unknown nothing is said."""
     folder = together / "users"
     assert codes(folder) == [0, 0], texts(folder, "traceback")
     found = [json.loads((folder / f"users-{rank}.json").read_text()) for rank in range(2)]
     assert found[0] == found[1]
     for name, (cap, column) in {
         "both False": (5, "person"),
-        "both True": (2, "person"),  # dealt out of one stream, of which every rank counts all users
+        "both True": (2, "person"),  # dealt out of one stream, in which every rank counts all users
         "one False": (None, None),
         "one True": (None, None),
         "columns False": (None, None),
@@ -277,7 +277,7 @@ def test_ranks_must_agree(together):
 
 
 def write_shards(folder, ragged=False, at=None):
-    """Of every node a file, and one of all; row 201 of node 2 may be something else: a function of its text."""
+    """Write a file for every node and one for all; row 201 of node 2 may be changed by a function of its text."""
     folder.mkdir(exist_ok=True)
     for i, name in enumerate(SHARDS):
         rows, labels = X[i:1000:4], Y[i:1000:4]
@@ -297,7 +297,7 @@ CORRUPT = {
 
 
 def commands_of(folder):
-    """Commands that run on the same ranks, and their files: words by folder and number of ranks."""
+    """Commands that run on the same ranks, and their files: arguments by folder and number of ranks."""
     for name in ("one", "few"):
         write_shards(folder / name)
     write_shards(folder / "ragged", ragged=True)
@@ -328,7 +328,8 @@ def test_command(tmp_path, together):
     assert (record["rows"], record["nodes"], record["ranks"], record["rounds"]) == (1000, 4, 3, 50)
     assert record["between_nodes"]["messages"] == 8 * 50
     assert json.loads((tmp_path / "R" / "run.json").read_text()) == record
-    assert [each.what for each in verify(tmp_path / "R") if not each.holds] == 3 * ["bits"]  # of a seed, by rank
+    # with the bits of a seed, by rank
+    assert [each.what for each in verify(tmp_path / "R") if not each.holds] == 3 * ["bits"]
     assert codes(together / "one") == [0], texts(together / "one", "err")
     assert "NOT PRIVATE: the noise came from a known seed" in texts(together / "one", "out")
     models = [load_model(place) for place in (tmp_path / "R", together / "one" / "S", tmp_path / "R" / "rank-0002")]
@@ -337,7 +338,7 @@ def test_command(tmp_path, together):
 
 
 def test_the_command_counts_users_over_all_files(together):
-    """A patient may be in both files: with a rank for each the sentence is that of one process."""
+    """A patient may be in both files: with one rank for each file, the sentence is that of one process."""
     one, two = (json.loads(texts(together / name, "out"))["guarantee"] for name in ("users-1", "users-2"))
     assert (codes(together / "users-1"), codes(together / "users-2")) == ([0], [0, 0])
     assert one["rows_per_user"] == two["rows_per_user"] == 2
@@ -363,7 +364,7 @@ def test_command_refuses(together):
 
 
 class Part:
-    """Stands for ranks where only the partition matters."""
+    """A substitute for ranks where only the partition matters."""
 
     def __init__(self, first, own):
         self.own = first, own
@@ -415,7 +416,7 @@ def test_mismatched_streams_of_nodes_are_refused():
 
 
 class Short(Rows):
-    """Says more rows than it has."""
+    """Declares more rows than it has."""
 
     def __init__(self):
         super().__init__(X[:7], Y[:7])

@@ -1,4 +1,4 @@
-"""Runs over parts that outlive their curator: the same bits from where they were kept, and the ledger exact."""
+"""Runs over parts that outlive their curator: the same bits after a restart, and an exact ledger."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def made(name, **words):
     """A learner, and the kind of its rows."""
     if name == "leaves":
         return leaf_learner("batch", **words), "real"
-    more = {"horizon": 1300} if name == "longer" else {}  # the last rows come as they are, and are no step
+    more = {"horizon": 1300} if name == "longer" else {}  # the last rows form no step of their own
     return step_learner("classes", batch=150, **more, **words)
 
 
 class Frail(LocalCrew):
-    """Nobody answers a question of that number."""
+    """Nobody answers the question with a given number."""
 
     def __init__(self, at):
         super().__init__(2)
@@ -58,7 +58,7 @@ class Frail(LocalCrew):
 
 
 def spent_of(folder):
-    """What the journal says when a process has it no more."""
+    """What the journal says once no process holds it."""
     found = Ledger.read(folder / "ledger.jsonl")
     (entry,) = found.entries()
     return entry.rows, entry.releases, entry.mu_squared, entry.open
@@ -66,7 +66,7 @@ def spent_of(folder):
 
 @pytest.mark.parametrize(("name", "every"), [("steps", 1), ("steps", RARE), ("longer", 200), ("leaves", 200)])
 def test_it_goes_on_where_it_was_kept(name, every, tmp_path):
-    """After a failure at any question, and after one at every question."""
+    """After a failure at any one question, and after failures at every question."""
     learner, kind = made(name)
     parts = parts_of(kind)
     whole = learner.fit_parts(parts, LocalCrew())
@@ -80,7 +80,7 @@ def test_it_goes_on_where_it_was_kept(name, every, tmp_path):
         except PartFailure:
             failed += 1
             shown_then = 0 if not hasattr(learner, "coef_") else learner.n_rows_
-            assert spent_of(state.directory)[0] == shown_then  # no more is seen than is kept
+            assert spent_of(state.directory)[0] == shown_then  # no more was revealed than is kept
             learner.fit_parts(parts, LocalCrew(2), checkpoint=state)
         assert shown(learner) == expected
         assert learner._diagnostics() == counts
@@ -149,7 +149,7 @@ def cut_short(tmp_path, name="steps"):
 
 
 class Changed:
-    """A part whose last row is another now."""
+    """A part whose last row has changed."""
 
     def __init__(self, part):
         self.name, self._part = part.name, part
@@ -163,7 +163,7 @@ class Changed:
 
 @pytest.mark.parametrize("which", ["last", "order"])
 def test_other_parts_are_refused(which, tmp_path):
-    """Of rows that are not learnt yet too: noise that was published could be taken off."""
+    """Also if the changed row is not learnt yet: published noise could be subtracted."""
     kind, state = cut_short(tmp_path)
     parts = parts_of(kind)
     other = [*parts[:4], Changed(parts[4])] if which == "last" else [parts[1], parts[0], *parts[2:]]
@@ -177,7 +177,7 @@ def test_a_run_over_parts_goes_on_over_parts_only(tmp_path):
     kind, state = cut_short(tmp_path)
     X, y, classes = rows_of(kind)
     learner, _ = made("steps")
-    with pytest.raises(StateError, match="has another guarantee"):  # which says nothing of workers
+    with pytest.raises(StateError, match="has another guarantee"):  # the message says nothing of workers
         learner.fit_stream(Stream(X, y, classes), checkpoint=state)
     with pytest.raises(StateError, match="a run over parts goes on by itself"):
         made("steps")[0].fit_parts(parts_of(kind), LocalCrew(), checkpoint=State(tmp_path / "run", rest=True))

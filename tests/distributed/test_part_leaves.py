@@ -1,4 +1,4 @@
-"""PQFTL over parts of the rows: the bits of one run on the rows in that order, whoever sums which leaves."""
+"""PQFTL over parts of the rows: the bits of one run on the rows in that order, whichever worker sums which leaves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ every = pytest.mark.parametrize("name", LEAVES)
 
 
 def in_order(leaf, at_once=1 << 30):
-    """Numbers of the rows as they are learnt: so many leaves of every part in turns, then what is left of each."""
+    """Numbers of the rows in the order of learning: a few leaves of every part in turn, then the rest of each part."""
     starts = np.cumsum([0, *SIZES[:-1]])
     turns, rest = [], []
     for first in range(0, max(SIZES), leaf * at_once):
@@ -43,7 +43,7 @@ def test_the_bits_of_one_run_on_the_rows_in_that_order(name):
 
 
 def test_parts_are_learnt_in_turn(monkeypatch):
-    """As the sums of some leaves are sent at once; how many is a matter of public numbers."""
+    """The sums of a few leaves are sent at once; how many depends on public numbers alone."""
     monkeypatch.setattr(least_squares, "_AT_ONCE", 4 * moments_size(6))
     learner = leaf_learner("batch").fit_parts(parts_of("real"), LocalCrew(2))
     X, y, _ = rows_of("real")
@@ -55,7 +55,7 @@ def test_parts_are_learnt_in_turn(monkeypatch):
 def test_null_rows_anywhere_in_a_leaf():
     X, y, _ = rows_of("real")
     y = y.copy()
-    bad = [0, 5, 6, 7, 14, 15, 16, 17, 18, 19, 20, 300, 301, 600]  # ends and beginnings of leaves, and a whole leaf
+    bad = [0, 5, 6, 7, 14, 15, 16, 17, 18, 19, 20, 300, 301, 600]  # first and last rows of leaves, and a whole leaf
     y[bad] = np.nan
     starts = np.cumsum([0, *SIZES])
 
@@ -132,7 +132,7 @@ def test_a_leaf_sum_is_learnt_only_at_the_end_of_a_leaf():
 
 
 def test_a_part_that_has_changed_ends_the_call(monkeypatch, tmp_path):
-    """Rows that have moved would be learnt twice: a worker that takes over reads the part as it is now."""
+    """Moved rows would be learnt twice: a worker that takes over reads the part as it is now."""
     monkeypatch.setattr(least_squares, "_AT_ONCE", 4 * moments_size(6))
     sums = _part_sums.HeldLeaves.leaves
 
@@ -145,7 +145,7 @@ def test_a_part_that_has_changed_ends_the_call(monkeypatch, tmp_path):
 
     def leaves(held, first, n, words):
         asked.append(first)
-        if first and len(set(asked)) == 2:  # the second question: who is asked next has to read again
+        if first and len(set(asked)) == 2:  # the second question: the next worker has to read the part again
             crew.now._held[-1]._holder = None
         return sums(held, first, n, words)
 

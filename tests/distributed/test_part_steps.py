@@ -1,4 +1,4 @@
-"""DPFTRL over parts of the rows: steps whose gradients workers add up, in an order that public numbers fix."""
+"""DPFTRL over parts of the rows: workers sum the gradients of a step, in an order that public numbers determine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRST = np.cumsum([0, *SIZES[:-1]])
 
 @dataclasses.dataclass(frozen=True)
 class Held:
-    """A part of rows that are here."""
+    """A part whose rows are in this process."""
 
     name: str
     X: object
@@ -49,7 +49,7 @@ def exact_rows(loss):
 
 
 def in_steps(batch):
-    """Numbers of the rows as they are learnt."""
+    """Numbers of the rows in the order of learning."""
     return np.concatenate(
         [np.arange(start + first, start + first + n)
          for shares in shares_of_steps(SIZES, batch)
@@ -104,7 +104,7 @@ def test_the_same_bits_in_any_number_of_threads(name, threads, alone):
 )
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 def test_the_bits_of_one_run_on_the_rows_in_that_order(loss, words, layout):
-    """Where sums are exact, so that their order makes no difference: the last step, counts and the ledger too."""
+    """Where sums are exact, so that their order does not matter: last step, counts and ledger included."""
     X, y, classes = exact_rows(loss)
     X[5], y[70] = np.nan, np.nan  # null rows
     given = {"loss": loss, "batch": 64, "x_bound": 4.0, "random_state": 3, "on_invalid": "zero", "epsilon": 20.0}
@@ -245,7 +245,7 @@ def test_a_step_is_learnt_where_one_has_ended():
 
 @pytest.mark.mpi
 def test_the_same_bits_on_any_number_of_ranks(tmp_path):
-    """And of a run whose curator failed, and that all ranks went on with."""
+    """Also for a run whose curator failed, and which all ranks resumed."""
     alone = {}
     for name, batch in (*((name, 300) for name in FEW_STEPS), ("logistic", 256)):
         learner, kind = step_learner(name, batch=batch)

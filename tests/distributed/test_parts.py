@@ -1,4 +1,4 @@
-"""Offline learners over parts of the rows: the same bits whoever holds which part, and workers that fail."""
+"""Offline learners over parts of the rows: the same bits whichever worker holds which part, and failing workers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ every = pytest.mark.parametrize("name", CASES)
 
 @pytest.fixture(scope="module")
 def alone():
-    """What one worker finds in this process."""
+    """The result of one worker in this process."""
     found = {}
     for name in CASES:
         learner, kind = make(name)
@@ -60,7 +60,7 @@ def rows_with_labels(kind):
 
 @every
 def test_the_result_is_the_minimiser_over_all_rows(name):
-    """Without noise, as near to that of one fit as both certificates say."""
+    """Without noise, it is as close to that of one fit as both certificates say."""
     learner, kind = make(name, epsilon=np.inf, l2=0.01)
     learner.fit_parts(parts_of(kind), LocalCrew(2))
     other = make(name, epsilon=np.inf, l2=0.01)[0].fit(*rows_with_labels(kind))
@@ -73,7 +73,7 @@ def test_the_result_is_the_minimiser_over_all_rows(name):
 
 
 def test_one_part_gives_the_result_of_fit(tmp_path):
-    """Sums of one part are those of all rows, to the bit: but for the order of parts there is no other arithmetic."""
+    """Sums of one part equal those of all rows to the bit: only the order of parts can change the arithmetic."""
     X, y = rows_with_labels("two")
     path = tmp_path / "rows.csv"
     lines = [",".join([*map(repr, row), label]) for row, label in zip(X.tolist(), y.tolist(), strict=True)]
@@ -110,7 +110,7 @@ def test_one_file_under_two_names_is_refused(tmp_path):
 
 
 class Forgetful(LocalCrew):
-    """Before the third question workers that have nothing take over."""
+    """Before the third question, workers without rows take over."""
 
     def session(self, reading, parts):
         found = super().session(reading, parts)
@@ -129,7 +129,7 @@ class Forgetful(LocalCrew):
 
 @pytest.mark.parametrize("name", ["output", "classes"])
 def test_a_part_that_has_changed_ends_the_fit(name, tmp_path):
-    """The same rows in another order: a worker that takes over reads them as they are now."""
+    """The same rows in another order: a worker that takes over reads them in their present order."""
     alone, kind = make(name)
     again, _ = make(name)
     alone.fit_parts(parts_of(kind), LocalCrew())
@@ -154,7 +154,7 @@ def objectives(loss, cuts, **words):
 
 @pytest.mark.parametrize("loss", [Logistic(), SmoothHinge(width=0.2)], ids=["logistic", "hinge"])
 def test_answers_do_not_depend_on_earlier_questions(loss):
-    """So another worker can answer in the place of one that died."""
+    """So another worker can replace one that failed."""
     rng = np.random.default_rng(2)
     points = [rng.normal(size=6) for _ in range(4)]
     (o,) = objectives(loss, [], l2_sum=1.0)
@@ -181,7 +181,7 @@ def test_answers_do_not_depend_on_earlier_questions(loss):
 
 
 def test_a_certificate_over_parts_is_above_the_exact_gradient():
-    """Of sums that were joined from parts, in the order of the parts."""
+    """For sums joined from parts, in the order of the parts."""
     b = np.array([3.0, -1.0, 0.0, 2.0, 1.0, -4.0])
     cuts = [1, 257, 300, 900]
     parts = [RowSums(o) for o in objectives(Logistic(), cuts, l2_sum=1.0)]
@@ -207,7 +207,7 @@ def test_a_certificate_over_parts_is_above_the_exact_gradient():
 
     sums = _part_sums._PartsSums(Session(), None, 6)
     assert sums.n == len(y)
-    # the bound of roundings goes by the blocks of all parts and by the parts
+    # the bound on rounding depends on the blocks of all parts and on the parts
     assert sums.blocks == sum(rows.n / 256 + 2 for rows in parts)
     both = np.empty((2, 6))
     each = [rows.margins(np.ones(6), both) for rows in parts]
@@ -315,7 +315,7 @@ def test_users_may_have_rows_in_every_part():
     assert (learner.guarantee_.unit, learner.guarantee_.user) == ("user", "who")
     with pytest.raises(InvalidParameter, match=r"rows_per_user .* keeps 10"):
         make("output", rows_per_user=9)[0].fit_parts(parts_of(kind, dict.fromkeys(range(5), "users")), LocalCrew())
-    learner.fit_parts(parts_of(kind, {0: "users"}), LocalCrew())  # others do not know
+    learner.fit_parts(parts_of(kind, {0: "users"}), LocalCrew())  # other workers do not know them
     assert learner.guarantee_.user is None
     assert any("nobody" in words or "not checked" in words for words in learner.guarantee_.conditions)
 
@@ -345,7 +345,7 @@ def test_the_guarantee_says_who_is_trusted():
 
 @pytest.mark.parametrize("ends", ["well", "badly"])
 def test_nothing_secret_is_left(ends, monkeypatch):
-    """Of workers and of the curator: points, sums, predictions."""
+    """In workers and in the curator: points, sums, predictions."""
     made, arrays = [], []
     real, init = RowSums, _part_sums._PartsSums.losses
 
@@ -371,7 +371,7 @@ def test_nothing_secret_is_left(ends, monkeypatch):
     assert not any(np.any(array) for array in arrays)
     for rows in made:
         found = np.empty((2, rows.dim))
-        assert rows.n == 0 or rows.losses(np.zeros(rows.dim), found) > 0  # it works, from nothing
+        assert rows.n == 0 or rows.losses(np.zeros(rows.dim), found) > 0  # it works after starting with nothing
 
 
 def test_unsupported_arguments_are_refused():
@@ -420,7 +420,7 @@ def test_a_bad_row_ends_the_fit_on_all_ranks_which_can_continue(ranks, alone):
 @pytest.mark.mpi
 @pytest.mark.parametrize(("question", "at", "spent"), [("about", 1, False), ("hessian", 1, True), ("margins", 1, True)])
 def test_a_rank_that_is_killed_ends_the_job_and_nothing_is_released(question, at, spent, tmp_path):
-    """While parts are read, nothing was spent; later the budget counts as spent, as is seen that the fit ended."""
+    """While parts are read, nothing is spent; later the budget counts as spent, because the end of the fit is seen."""
     folder = tmp_path / "killed"
     ended = tasks((2, folder, "parts-killed", question, at), check=False)
     assert ended.returncode != 0
@@ -433,7 +433,7 @@ def test_a_rank_that_is_killed_ends_the_job_and_nothing_is_released(question, at
 
 
 def test_serve_is_refused_for_the_curator():
-    """Workers that are threads, or a cluster's, are asked: the process that has them never is one."""
+    """Workers that are threads or a cluster's are asked for answers: the process that holds them never serves."""
     for crew in (LocalCrew(), DaskCrew.__new__(DaskCrew)):
         assert crew.curator
         with pytest.raises(StateError, match=rf"the curator of a {type(crew).__name__}, and has nobody to serve: ses"):
@@ -443,14 +443,13 @@ def test_serve_is_refused_for_the_curator():
 @pytest.fixture(scope="module")
 def cluster():
     distributed = pytest.importorskip("distributed")
-    before = dict(
-        os.environ
-    )  # Dask leaves there what its workers are told: no process forks from a warm one after that
+    before = dict(os.environ)  # Dask keeps what its workers receive there: no process forks from a warm one after that
     cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None)
     client = distributed.Client(cluster)
     yield cluster, client
     client.close()
-    with contextlib.suppress(KeyError):  # Dask's own: a killed worker may be forgotten before it is reported as gone
+    # Dask's own error: a killed worker may be forgotten before it is reported as gone
+    with contextlib.suppress(KeyError):
         cluster.close()
     os.environ.clear()
     os.environ.update(before)
@@ -471,7 +470,7 @@ def test_the_same_bits_on_any_number_of_dask_workers(cluster, alone):
 
 @pytest.mark.process
 def test_a_dask_worker_that_is_killed_is_replaced(cluster, alone, monkeypatch, tmp_path):
-    """While it reads, or in the middle of a step: others read its parts and answer, the same."""
+    """During reading, or in the middle of a step: others read its parts and give the same answers."""
     workers, client = cluster
     workers.scale(2)
     client.wait_for_workers(2)

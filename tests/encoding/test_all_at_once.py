@@ -1,4 +1,4 @@
-"""What is done to many cells at once gives the bits of each cell by itself: hashes, times, numbers, labels."""
+"""Cells processed in bulk get the same bits as cells processed alone: hashes, times, numbers, labels."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ NUMBERS += ["", "?", " NA ", "drug", "\u00a07\u2003", "1 2", "1\n", "-0", "1.0",
     st.lists(st.sampled_from(NUMBERS) | TEXTS, max_size=12), st.booleans(), st.sampled_from([".", ","]), st.booleans()
 )
 def test_numbers_are_those_of_one_text(texts, many, decimal, pointed):
-    """Also behind so many plain ones that the first say nothing of the others."""
+    """Also after so many plain cells that the first ones say nothing about the others."""
     written = Written(("?", "NA", "-1", "inf"), decimal)
     texts = (["3"] * 600 if many else []) + texts
     values, strange = written.values(strings(texts), pointed=pointed)
@@ -137,7 +137,7 @@ def test_numbers_are_those_of_one_text(texts, many, decimal, pointed):
 @settings(max_examples=40, deadline=None)
 @given(st.lists(TEXTS | st.sampled_from(["?", " NA", *BLANKS]) | st.none(), min_size=1, max_size=20))
 def test_cells_that_teach_are_those_of_python(texts):
-    """Blanks, cells that are missing, and buckets."""
+    """Blanks, missing cells, and buckets."""
     texts += [blank + "x" + blank for blank in BLANKS]
     plain = [None if text is None or text.strip() in WRITTEN.missing else text.strip() for text in texts]
     buckets = Counter(hash_of(text) % learning.BUCKETS for text in plain if text is not None)
@@ -162,7 +162,7 @@ MOMENTS += ["2020-02-29 12:30:00,1234567890123456789 -03", "2020-02-29 ", "\u00a
     st.booleans(),
 )
 def test_one_look_agrees_with_every_reader(texts, decimal, pointed):
-    """Numbers, times, missing cells and hashes; of strings, of a part of them, and of a dictionary."""
+    """Numbers, times, missing cells and hashes; of strings, of a slice of them, and of a dictionary."""
     written = Written(("?", "NA", "-1", "inf"), decimal)
     whole = strings([None, "12", *texts])
     values, strange = written.values(strings(texts), pointed=pointed)
@@ -192,7 +192,7 @@ def test_one_look_agrees_with_every_reader(texts, decimal, pointed):
 
 UNITS = st.sampled_from(["s", "ms", "us", "ns"])
 TYPES = st.builds(pa.timestamp, UNITS, st.sampled_from([None, "UTC", "Asia/Tokyo"])) | st.just(pa.date32())
-# around 1970, at the ends of years with four digits, and at those of what the types hold
+# around 1970, at the ends of years with four digits, and at the limits of the types
 WHEN = st.integers(-(10**6), 10**6) | st.sampled_from([-719162, -719163, 2932896, 2932897, 253402300799, 253402300800])
 WHEN |= st.integers(-(2**63), 2**63 - 1)
 MARKERS = st.lists(
@@ -224,7 +224,7 @@ def test_dates_and_times_mean_what_their_texts_mean(kind, when, markers):
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats() | st.sampled_from([-1.0, 2.0, math.inf, -9.5]) | st.none(), max_size=20), st.booleans())
 def test_doubles_mean_what_their_texts_mean(values, comma):
-    """Also where numbers count as missing: by their text, or by their value."""
+    """Also where numbers count as missing: by their text or by their value."""
     written = Written(("-1", "2.0", "inf", "-9.5"), "," if comma else ".")
     texts = [None if x is None or math.isnan(x) else repr(x) for x in values]
     written_out = Told(strings(texts), written, pointed=True, hashes=True)
@@ -250,5 +250,5 @@ def test_thresholds_are_those_of_the_bytes(texts):
     np.testing.assert_array_equal(bounds, thresholds(strings(like), 3.0))
     assert (~np.isnan(bounds)).tolist() == [0 < len(text.encode()) <= LONGEST for text in texts]
     assert bounds.tobytes() == b"".join(thresholds(strings([text]), 3.0).tobytes() for text in texts)
-    part = strings(["\xe9", *texts, "", "\xe9"])[1:-1]  # not from the first byte of its buffer
+    part = strings(["\xe9", *texts, "", "\xe9"])[1:-1]  # does not start at the first byte of its buffer
     assert thresholds(part, 3.0).tobytes() == np.append(bounds, np.nan).tobytes()

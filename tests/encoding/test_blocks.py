@@ -1,4 +1,4 @@
-"""Blocks of encoded rows: encoded where they stay, while a thread reads what follows. The cut never matters."""
+"""Blocks of encoded rows: encoded in place, while a thread reads the next rows. The cut never matters."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def cells(n, seed=0):
 
 
 class Cut(Columns):
-    """A table in batches of these lengths, again and again; notes how many were made, and in which threads."""
+    """A table in batches of given lengths, repeatedly; records how many were made, and in which threads."""
 
     def __init__(self, table, lengths, pauses=(), **facts):
         self.facts = Facts(name="cut", **facts)
@@ -104,7 +104,7 @@ def whole(pieces):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Blocks of few rows are large ones."""
+    """Makes blocks of a few rows count as large ones."""
     monkeypatch.setattr(rows, "LARGE", 8)
 
 
@@ -131,7 +131,7 @@ def test_rows_do_not_depend_on_blocks_batches_or_threads(small, monkeypatch, thr
 
 
 def test_blocks_have_their_own_memory(small):
-    """None is a part of a larger one, and whoever holds one may go on."""
+    """No block is part of a larger one, and each remains valid as long as it is held."""
     pieces, copies = [], []
     for piece in source_of(Cut(cells(100), [30])).pieces(25, lambda _: None):
         pieces.append(piece)
@@ -149,7 +149,7 @@ def test_available_rows_are_handed_out_at_a_pause(small):
 
 @pytest.mark.parametrize("ahead", [True, False])
 def test_an_error_comes_after_the_preceding_blocks(small, ahead):
-    """Whichever batch it is in: its row and words are those of the row."""
+    """Whichever batch it is in, its row number and words are those of the row."""
     schema = {**SCHEMA, "columns": {**SCHEMA["columns"], "ward": {"levels": ["a", "b"], "unknown": "refuse"}}}
     table = cells(100).set_column(1, "ward", pa.array(["a"] * 61 + ["no such"] + ["b"] * 38))
     for lengths in ([100], [7], [60, 3]):
@@ -168,7 +168,7 @@ def test_an_error_comes_after_the_preceding_blocks(small, ahead):
 
 
 def test_progress_is_that_of_the_batches_before(small):
-    """It says the same with a thread ahead: how much was consumed before the batch, and all at the end."""
+    """It is the same with a thread ahead: what was consumed before the batch, and everything at the end."""
     told = []
     for ahead in (True, False):
         told.append([])
@@ -181,7 +181,7 @@ def test_at_most_one_block_of_rows_waits(small):
     columns = Cut(cells(4000), [10])
     pieces = source_of(columns).pieces(40, lambda _: None)
     next(pieces)
-    # 4 are in the block, at most 4 wait, one is in the making
+    # 4 are in the block, at most 4 wait, one is being made
     for _ in range(200):
         if columns.made >= 8:
             break
@@ -194,7 +194,7 @@ def test_at_most_one_block_of_rows_waits(small):
 
 
 def test_an_input_that_was_stopped_has_not_ended(small, monkeypatch):
-    """Its last rows may not look like those of a whole input."""
+    """Its last rows must not look like those of a complete input."""
 
     class Stopped(rows.ReadAhead):
         taken = 0
@@ -220,7 +220,7 @@ def test_short_inputs_and_caller_inputs_use_no_thread(small):
 
 
 def test_capped_rows_are_read_when_they_are_asked_for():
-    """Whose they are, and where they stood, is asked of the latest batch."""
+    """Users and row positions are those of the latest batch."""
     columns = Cut(cells(10), [5])
     assert RestOfColumns(columns, 3).ahead
     assert not RestOfColumns(CappedColumns(columns, User("ward", 3), frozenset()), 3).ahead

@@ -1,4 +1,4 @@
-"""Columns of hashed categories: buckets that are kept, those that share features, and the one without a feature."""
+"""Columns of hashed categories: buckets that are kept, buckets that share features, and one without a feature."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def test_the_reference_bucket_has_no_feature():
     del column["kept"]
     shares = [[float(hashes[text] % 2 == i) for i in range(2)] for text in "vw"]
     assert one(column, ["u", "v", "w", None])[1] == [[0, 0, 0], *([*share, 0] for share in shares), [0, 0, 1]]
-    many = [*"uvw", *(f"t{i}" for i in range(300))]  # beyond what is looked up one by one
+    many = [*"uvw", *(f"t{i}" for i in range(300))]  # more than are looked up one by one
     assert one(column, many)[1][:3] == one(column, list("uvw"))[1]
     assert one({"hash": 64, "reference": u, "kept": [v], "missing": "zero"}, list("uvw"))[1] == [[0], [1], [0]]

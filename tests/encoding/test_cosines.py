@@ -1,4 +1,4 @@
-"""The cosine basis: orthogonal, smooth functions first, and the sums of squares that rows are bounded by."""
+"""The cosine basis: orthogonal, smooth functions first, and the sums of squares that bound rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_functions_are_orthogonal_and_fall(n):
     assert values.T @ values == pytest.approx(np.diag(1.0 / np.arange(1, n)), abs=1e-11)
     assert values.sum(axis=0) == pytest.approx(np.zeros(n - 1), abs=1e-11)
     assert (np.diff(values[:, 0]) < 0.0).all()
-    for k, function in enumerate(values.T, start=1):  # each changes its sign once more often than the one before
+    for k, function in enumerate(values.T, start=1):  # each changes its sign once more often than the previous one
         assert np.count_nonzero(np.diff(np.sign(function[function != 0.0]))) == k
     assert (values * 2.0**40 % 1.0 == 0.0).all()  # the same on every machine
 

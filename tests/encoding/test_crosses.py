@@ -55,8 +55,8 @@ def table(rows):
 
 
 def by_hand(X, names, pair):
-    """The names and values of a cross, of the features of both columns as they stand in rows."""
-    # cosines and sines of cycles are no part of it
+    """The names and values of a cross, from the features of both columns as they appear in rows."""
+    # cosines and sines of cycles are not part of it
     sides = [[i for i, n in enumerate(names) if n[0] == name and n[1:5] not in (":cos", ":sin")] for name in pair]
     products = X[:, sides[0]][:, :, None] * X[:, sides[1]][:, None, :]
     return [f"{names[i]}*{names[j]}" for i in sides[0] for j in sides[1]], products.reshape(len(X), -1)
@@ -68,7 +68,7 @@ def share(request, monkeypatch):
     return request.param
 
 
-# --- what they are -------------------------------------------------------------------------------
+# --- definition ---------------------------------------------------------------------------------
 
 
 def test_features_and_their_names(share):
@@ -136,7 +136,7 @@ def test_a_row_that_only_brings_a_label_has_no_products():
     assert not piece.X[1].any()
 
 
-# --- how long a row is ---------------------------------------------------------------------------
+# --- the norm of a row ---------------------------------------------------------------------------
 
 
 @settings(max_examples=200, deadline=None)
@@ -146,7 +146,7 @@ def test_a_row_that_only_brings_a_label_has_no_products():
     st.data(),
 )
 def test_no_cross_adds_more_than_1_to_the_squared_norm(left, right, data):
-    """Exactly: not up to the roundings of products and squares."""
+    """Exactly: not up to the rounding of products and squares."""
     near = st.sampled_from([math.nextafter(k, way) for k in (*left, *right) for way in (-math.inf, math.inf)])
     cells = [
         data.draw(st.lists(st.one_of(st.floats(knots[0], knots[-1]), near), min_size=4, max_size=4))
@@ -163,7 +163,7 @@ def test_no_cross_adds_more_than_1_to_the_squared_norm(left, right, data):
 
 
 def test_the_norm_of_a_cross_is_at_most_1_beside_a_knot():
-    """Where the shares are 1 - 2^-53 and 2^-53, roundings of products are as large as what is left to 1."""
+    """Where the shares are 1 - 2^-53 and 2^-53, the rounding of products is as large as the distance to 1."""
     knots = {"knots": [0, 1]}
     cells = [repr(x) for k in range(1, 40) for x in (k * 2.0**-53, 1 - k * 2.0**-53)]
     texts = {"a": [a for a in cells for _ in cells], "b": cells * len(cells)}
@@ -358,7 +358,7 @@ def test_crosses_need_no_further_learning():
 def test_what_cannot_be_crossed_is_left_out():
     pairs = [("same", "town"), ("code", "town"), ("age", "town")]
     found, _ = learn(pairs, declared={"columns": {"code": {"hash": 300}}})
-    assert dict(found.schema_.columns)["same"].kept == ()  # of one value: the others share features
+    assert dict(found.schema_.columns)["same"].kept == ()  # it has one value: the others share features
     assert found.schema_.crosses == (("same", "town"), ("age", "town"))
     assert found.uncrossed_ == {
         "code*town": "found 301 times 18 features, 5,418 in all, allowed are at most 4,096",
@@ -415,7 +415,7 @@ def test_as_a_transformer():
     mine = other.get_feature_names_out(["age", "town"])
     for found, column in ((mine, other.schema_.columns[0][1]), (names, dict(encoder.schema_.columns)["age"])):
         assert column.shape == "cosine"
-        hats = [f"age~{toml_number(knot)}" for knot in column.knots]  # what a column in the cosine basis brings
+        hats = [f"age~{toml_number(knot)}" for knot in column.knots]  # the features of a column in the cosine basis
         towns = [name for name in found if name.startswith("town#") and "*" not in name]
         assert [name for name in found if "*" in name] == [f"{a}*{b}" for a in hats for b in towns]
 

@@ -1,4 +1,4 @@
-"""Columns in the cosine basis: the kernel of dense rows and the entries by themselves."""
+"""Columns in the cosine basis: the kernel for dense rows against the entries computed one by one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MISSING = ["?", "-9", "7.5"]
     st.integers(1, 9),
 )
 def test_dense_rows_have_the_bits_of_the_entries(cells, points, coded, cycles, step):
-    """What the kernel writes is what the entries by themselves say: any part of the rows, spared ones too."""
+    """The kernel writes what the entries say: any part of the rows, skipped ones included."""
     part = Knots(points, "cosine", "indicator", cycles, ("day", "week", "year") if cycles else ())
     column = KnotsColumn("a", part, 2, 0, Written(MISSING), pointed=True)
     given_cells = pa.array([*cells, None], pa.string())
@@ -74,5 +74,5 @@ def test_parts_outside_the_rows_are_refused():
         with pytest.raises(InvalidParameter, match=says):
             add()
     X = np.full((2, 3), np.nan)
-    rows.write(0, X)  # what was refused is not among the parts
+    rows.write(0, X)  # refused rows are not among the parts
     np.testing.assert_array_equal(X, 0.0)

@@ -1,4 +1,4 @@
-"""A draft runs on the very input that it was drafted from, whatever its format and what its columns hold."""
+"""A draft runs on the input from which it was drafted, whatever its format and the content of its columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def as_text(cell):
 
 
 def runs(data, **options):
-    """Draft, read all rows by the draft, and return the draft and the rows; the rows are finite and not all alike."""
+    """Draft, read all rows by the draft, and return both; the rows are finite and not all equal."""
     found = tomllib.loads(draft_schema(data, **options))
     stream = open_stream(data, schema=found, count_cells=True)
     X, y = together(stream)
@@ -62,7 +62,7 @@ def repeated(*cells):
 
 
 DAY = datetime.date(2024, 2, 29)
-# Columns of cells that every format holds alike, and what their draft is to be: a key of the table.
+# Columns of cells that every format represents alike, and their expected draft: a key of the table.
 COLUMNS = {
     "integers": (list(range(7, 7 + 13)) * 4 + [None] * 8, "range"),
     "doubles": ([i / 7 for i in range(N)], "range"),

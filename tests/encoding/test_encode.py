@@ -1,4 +1,4 @@
-"""Rows from columns: every policy, each row by itself, the same values dense and CSR, targets."""
+"""Rows from columns: every policy, each row by itself, equal values dense and CSR, targets."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_same_as_public_ranges():
 
 @pytest.mark.parametrize("single", [False, True])
 def test_public_ranges_keep_values_that_the_learner_must_judge(single):
-    """Not finite numbers and features without a range stay, the caller's rows too; float32 counts as float64."""
+    """Non-finite numbers and features without a range stay, and so do the caller's rows; float32 counts as float64."""
     X = np.array([[np.nan, 5.0, -0.1], [np.inf, -np.inf, 7.25], [0.3, 2.0, 1e30]], dtype="f" if single else "d")
     X.flags.writeable = False
     ranges = Ranges({0: (0, 1), 1: (-1, 3)}, 3, None)
@@ -115,7 +115,7 @@ def test_missing_numbers(cell):
 
 @pytest.mark.parametrize("cells", [[0, -999, 10], [0.0, -999.0, 10.0], ["0", "-999", "10"]], ids=str)
 def test_numbers_that_stand_for_a_missing_one(cells):
-    """Compared by their value where cells are numbers themselves, and never learnt as such."""
+    """Compared by value where cells are numbers themselves, and never learnt as numbers."""
     file = {"missing": ["?", "-999"]}
     assert one({"range": [0, 10], "missing": "zero"}, cells, file=file)[1] == [[-1], [0], [1]]
     refuses({"a": cells}, {"columns": {"a": {}}, "file": file}, "row 2", "nothing", row=2)
@@ -205,7 +205,7 @@ ROWS = st.lists(st.tuples(NUMBERS, TEXTS, NUMBERS, TEXTS, NUMBERS), min_size=1, 
 
 
 def by_hand(row):
-    """The row of PARTS from its definition, in plain Python; the hashed text aside."""
+    """The row of PARTS from its definition, in plain Python, without the hashed text."""
     n, t, m, _, p = row
     out = [0.0 if n is None else min(max(n / 2, -1.0), 1.0), float(n is None)]
     text = (t or "").strip()
@@ -219,7 +219,7 @@ def by_hand(row):
 @settings(max_examples=150, deadline=None)
 @given(ROWS, st.integers(1, 5), st.sampled_from([0.0, 1.0]))
 def test_every_row_is_encoded_by_itself(rows, cut, share):
-    """Alone, among others, in any cut, dense and CSR: the same bits; and what the definition says."""
+    """Alone, among others, in any cut, dense and CSR: the same bits, which are those of the definition."""
     before = encode.SPARSE_SHARE
     encode.SPARSE_SHARE = share
     try:
@@ -229,7 +229,7 @@ def test_every_row_is_encoded_by_itself(rows, cut, share):
         encode.SPARSE_SHARE = 0.0
         for x, row in zip(X, rows, strict=True):
             _, alone, _ = encoded({name: [cell] for name, cell in zip("ntmhp", row, strict=True)}, PARTS)
-            # -0.0 and 0.0 are one value, of which CSR keeps only the latter
+            # -0.0 and 0.0 are one value, and CSR keeps only 0.0
             assert (alone[0] + 0.0).tobytes() == (x + 0.0).tobytes()
             start, p, hashed = by_hand(row)
             np.testing.assert_allclose(x[:8], start, rtol=1e-14, atol=1e-15)
@@ -241,7 +241,7 @@ def test_every_row_is_encoded_by_itself(rows, cut, share):
 
 
 def test_the_dictionary_of_a_batch_does_not_matter():
-    """The same texts coded in another order, with texts nobody has, or twice."""
+    """The same texts coded in another order, with unused texts, or with repeated ones."""
     columns = TableColumns({"a": ["x"]})
     encoder = SchemaEncoder(Schema.load({"columns": {"a": {"levels": ["x", "y"]}}}), columns)
 
@@ -316,7 +316,7 @@ def test_others():
     parts = {"columns": {"c": {}, "b": {"drop": True}}, "target": {"column": -1}, "others": "number"}
     encoder, X, y = encoded(table, parts)
     assert (encoder.feature_names, X.tolist()) == (("c", "a"), [[3, 1]])
-    # what was decided by this file is written out, so that another one is read alike
+    # decisions made from this file are written out, so that another file is read in the same way
     record = Schema.from_record(encoder.schema.to_record())
     again, Z, none = encoded({"z": [9], "a": [1], "c": [3]}, record, target=False)
     assert (again.feature_names, Z.tolist(), none) == (("c", "a"), [[3, 1]], None)
@@ -346,7 +346,7 @@ def test_features_alone():
     }
     encoder, X, y = encoded({"a": [1, 2]}, parts, target=False)
     assert (X.tolist(), y, encoder.classes) == ([[1], [2]], None, ("n", "p"))
-    # and their columns are ignored where they are there, whatever is in them
+    # their columns are ignored if they are present, whatever they hold
     _, X, y = encoded({"y": ["?"], "a": [1], "u": [None], "k": [None]}, parts, target=False)
     assert (X.tolist(), y) == ([[1]], None)
 

@@ -1,8 +1,8 @@
-"""An audit of the learnt encoding: what one row can move before the noise, exactly, and what the noise hides, in runs.
+"""An audit of the learnt encoding: the exact effect of one row before the noise, and what noise hides in real runs.
 
-The exact part takes the place of the noise source: it keeps what the code hands over to be hidden, phase by phase, and
-answers with releases that are the same for all neighbours, so that what is public is. The other part learns thousands
-of schemas of a few rows with real noise, and compares what is seen of two neighbours with the mu that is charged.
+The exact part replaces the noise source: it records the counts that the code hands over in each phase, and answers with
+the same releases for all neighbours, so that the public part is equal. The other part learns thousands of schemas from
+a few rows with real noise, and compares what distinguishes two neighbours with the mu that is charged.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from privol.streams import learn_schema, open_stream
 
 
 def moved(phase, at, adjacency, regression=None):
-    """Replace a row by each of the hostile ones: return the largest distance of any two, in what is charged for it.
+    """Replace a row by each of the hostile ones: return the largest distance of any two, in units of the charge.
 
-    Every phase but that of the row must have exactly the counts that it had, and each distance be paid for.
+    Every phase but that of the row must have the same counts as before, and each distance must be paid for.
     """
     rows, words = table(), {"epsilon": 60.0, "adjacency": adjacency, "regression": regression}
     if regression:
@@ -64,7 +64,7 @@ def moved(phase, at, adjacency, regression=None):
 
 
 def border(plan, phase, last):
-    """Number from 0 of the first or the last row of a phase, by the fields of the plan."""
+    """The number, from 0, of the first or the last row of a phase, by the fields of the plan."""
     ends = list(itertools.accumulate(rows for rows in (plan.labels, plan.kinds, plan.coarse, plan.fine) if rows))
     return ends[phase] - 1 if last else [0, *ends][phase]
 
@@ -76,7 +76,7 @@ def border(plan, phase, last):
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("phase", ["labels", "kinds", "coarse", "fine"])
 def test_what_one_row_of_a_table_moves(phase, adjacency):
-    """No more than is charged, and some two rows move all of it: of its first row, of its last one for "zero_out"."""
+    """At most the charge, and some two rows attain it: the phase's first row, for "zero_out" its last."""
     names = ["labels", "kinds", "coarse", "fine"]
     plan = counted(learn_table(table()), epsilon=60.0, adjacency=adjacency)[0].plan_
     assert [name for name, _ in plan.phases] == names
@@ -93,7 +93,7 @@ def test_what_one_row_moves_where_the_target_is_real():
 
 
 def test_a_row_either_teaches_or_is_passed_on():
-    """The rows beside the cut between the two, replaced: each is seen on its own side alone, and all on one."""
+    """The rows next to the cut are replaced: each is seen on its own side alone, and no row is lost."""
     rows, words, seen = table(1000), {"epsilon": 60.0}, []
 
     def learn(given):
@@ -122,7 +122,7 @@ SPARSE = (
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_what_one_row_of_votes_moves(adjacency):
-    """The same of sparse rows, among them one with 20 stored values of a feature that cancel, and one out of order."""
+    """The same for sparse rows, among them one with 20 stored values of a feature that cancel, and one out of order."""
     base = [([3, 7], [1.0, 1.0])] * 4 + [([4] * 20, [1e16, *[1.0] * 18, -1e16])] * 4
     others = [(list(row), list(row.values())) for row in SPARSE]
     others += [([9, 2], [1.0, 1.0]), ([2, 2, 9], [1.0, -1.0, 1.0]), ([11] * 3, [0.0] * 3)]
@@ -146,11 +146,11 @@ def test_what_one_row_of_votes_moves(adjacency):
     assert largest == pytest.approx(1.0, abs=1e-9)
 
 
-# ---- the same, however rows come -----------------------------------------------------------------------------------
+# ---- the same, in whatever form rows arrive -------------------------------------------------------------------------
 
 
 def masked(kind):
-    """Arrays of a declared type: one row with another value, masked in one cell, masked as a whole; nothing masked."""
+    """Arrays of a declared type: one row with another value, masked in one cell, masked as a whole, or not masked."""
     values = np.random.default_rng(0).integers(0, 2, size=(N, 3)).astype(kind)
     other, one, all_of_it = values.copy(), np.zeros(values.shape, bool), np.zeros(values.shape, bool)
     other[5] = values[5][::-1]
@@ -183,7 +183,7 @@ def containers(tmp_path):
         found[form] = []
         for i, (plain, given) in enumerate(zip(tables, texts, strict=True)):
             path = tmp_path / f"{i}.{form}"
-            if form == "csv" and "\x00" in given[5]:  # refused as no text, before anything is spent
+            if form == "csv" and "\x00" in given[5]:  # refused because it is not text, before anything is spent
                 continue
             if form == "csv":
                 pandas.DataFrame(given, columns=NAMES[:3]).to_csv(path, index=False)
@@ -198,7 +198,7 @@ def containers(tmp_path):
 
 @pytest.mark.slow
 def test_the_form_of_input_changes_no_other_row(tmp_path):
-    """The sixth row is one of phase "kinds": it moves that by what is charged at most, and no other phase."""
+    """The sixth row belongs to phase "kinds": it moves this phase by at most the charge, and no other phase."""
     for name, inputs in containers(tmp_path).items():
         base = None
         for data in inputs:
@@ -214,11 +214,11 @@ def test_the_form_of_input_changes_no_other_row(tmp_path):
             )
 
 
-# ---- the checks see what they are for ------------------------------------------------------------------------------
+# ---- the checks detect what they should -----------------------------------------------------------------------------
 
 
 def test_a_phase_boundary_off_by_one_is_detected(monkeypatch):
-    """The phases of a plan, and their fields, of which one is a row longer than the other says."""
+    """The phases of a plan and their fields, which disagree about the length of a phase by one row."""
     whole = EncodingPlan.phases.fget
 
     def shifted(plan):
@@ -248,7 +248,7 @@ def test_a_phase_that_reads_another_s_rows_is_detected(monkeypatch):
 
 @pytest.mark.parametrize("factor", [2 / 3, 3 / 2])
 def test_a_wrong_sensitivity_is_detected(monkeypatch, factor):
-    """Of too little noise what is charged, of too much that nothing attains it."""
+    """With too little noise the charge is exceeded; with too much, nothing attains it."""
     kept = phases.noise_of
     monkeypatch.setattr(phases, "noise_of", lambda *words: kept(*words) * factor)
     plan = counted(learn_table(table()), epsilon=60.0)[0].plan_
@@ -256,11 +256,11 @@ def test_a_wrong_sensitivity_is_detected(monkeypatch, factor):
         assert moved(2, border(plan, 2, False), "replace") == pytest.approx(1.0, abs=1e-9)
 
 
-# ---- what is seen of two neighbours --------------------------------------------------------------------------------
+# ---- what distinguishes two neighbours ------------------------------------------------------------------------------
 
 
 class Listening:
-    """A real source of noise, whose answers are overheard."""
+    """A real source of noise whose answers are recorded."""
 
     def __init__(self, source, heard):
         self._source, self._heard = source, heard
@@ -276,7 +276,7 @@ class Listening:
 
 
 def releases(learn, runs, **words):
-    """Return the exact counts of the first phase, its noisy ones in so many runs, shape (runs, cells), and the mu."""
+    """Return the exact counts of the first phase, its noisy ones in each run, shape (runs, cells), and the mu."""
     keys, noisy, heard = np.random.default_rng(7), [], []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streaming, "make_source", lambda random_state: Listening(make_source(keys), heard))
@@ -314,11 +314,12 @@ EPSILON = 13.0  # mu is 2.3: both errors of the best test are 0.12
 
 
 def audit(mechanism, adjacency="replace", share=1.0):
-    """Learn from two neighbours, and see that they are told apart as mu says: no better, and no worse.
+    """Learn from two neighbours and check that mu says how well they are distinguished: no better, and no worse.
 
-    The statistic is the projection of the noisy counts onto their difference, which is the best there is: normal, with
-    the variance of the noise and means that are mu of its deviations apart. It is compared with mu as an estimate, and
-    by the errors of the test half-way, bounded as Clopper and Pearson do, which takes no law for granted.
+    The statistic is the projection of the noisy counts onto their difference, which is optimal: it is normal, with the
+    variance of the noise, and its means are mu deviations apart. The check compares it with mu as an estimate, and by
+    the
+    errors of the threshold test half-way, with the bounds of Clopper and Pearson, which assume no distribution.
     """
     make, (one, other), runs = MECHANISMS[mechanism]
     runs = int(runs * share)
@@ -353,7 +354,7 @@ def test_two_thirds_of_the_noise_are_refused(monkeypatch, mechanism):
 
 
 def test_no_two_releases_share_noise():
-    """Of one encoder the phases, of two the same phase: each pair of vectors of noise is uncorrelated."""
+    """The phases of one encoder, and the same phase of two: each pair of noise vectors is uncorrelated."""
     rows, noises = table(), []
     keys = np.random.default_rng(3)
     for _ in range(2):
@@ -378,7 +379,7 @@ def test_no_two_releases_share_noise():
 
 @pytest.mark.statistical
 def test_real_runs_detect_a_category_of_the_visible_share():
-    """In 19 of 20, and of other buckets as many as noise alone brings: a deviation more or less is refused."""
+    """In 19 of 20, and other buckets only as often as noise alone brings: an error of one deviation is detected."""
     n, columns, runs, words = 500, 40, 50, {"epsilon": 3.0, "delta": 1e-6}
     plan = PrivateEncoder(**words).plan(n, columns, target=False, whole=True)
     rows = plan.coarse + plan.fine
@@ -403,7 +404,7 @@ def test_real_runs_detect_a_category_of_the_visible_share():
 
 
 def _labels_of_runs(rows, epsilon, runs):
-    """Return the plan of such runs, and the labels that each has found."""
+    """Return the plan of such runs, and the labels that each run has found."""
     found, kept, keys = [], EncodingRun._find_labels, np.random.default_rng(5)
 
     def find(run, number):
@@ -421,7 +422,7 @@ def _labels_of_runs(rows, epsilon, runs):
 
 @pytest.mark.statistical
 def test_a_label_passes_as_often_as_its_threshold_says():
-    """Of real runs, by the stated number of texts that pass and do not occur, 10^-6 of all lengths and alphabets."""
+    """In real runs, by the stated number of absent texts that pass: 10^-6 over all lengths and alphabets."""
     runs, count = 600, 5
     rows = [{"a": "1", "y": "rare" if i < count else "base"} for i in range(60)]
     plan, found = _labels_of_runs(rows, 13.0, runs)
@@ -430,7 +431,7 @@ def test_a_label_passes_as_often_as_its_threshold_says():
     chance = stats.norm.cdf((count - threshold) / std)
     assert 0.2 < chance < 0.8
     wrong, passed = rate("encoding.thresholds", 6), sum("rare" in labels for labels in found)
-    # a step of the grid, by which the threshold is rounded up, is less than a thousandth of a deviation
+    # the threshold is rounded up by a step of the grid, which is less than a thousandth of a deviation
     assert stats.binom.ppf(wrong, runs, chance - 1e-3) <= passed <= stats.binom.isf(wrong, runs, chance)
     assert all("base" in labels for labels in found)
     assert not {*itertools.chain(*found)} - {"rare", "base"}
@@ -438,7 +439,7 @@ def test_a_label_passes_as_often_as_its_threshold_says():
 
 @pytest.mark.statistical
 def test_real_runs_find_a_label_of_the_visible_share():
-    """In 19 of 20 where rows deviate by chance; here exactly so many have it, and that must be allowed for."""
+    """In 19 of 20 where the number of rows varies by chance; here it is fixed, which the check allows for."""
     runs, rows = 400, [{"a": "1", "y": "uncommon" if i % 66 == 0 else "base"} for i in range(1200)]
     plan, found = _labels_of_runs(rows, 13.0, runs)
     share, std = plan.visible_label_share, math.sqrt(2) / plan.mu
@@ -455,6 +456,7 @@ def test_real_runs_find_a_label_of_the_visible_share():
 
 def test_the_visible_share_of_labels_without_noise_and_without_labels():
     plan = PrivateEncoder(epsilon=math.inf).plan(10_000, 3)
-    assert plan.visible_label_share == 3.0 / plan.labels  # a row of three expected ones is there: 1 - e^-3
+    # three rows are expected, and at least one is there with probability 1 - e^-3
+    assert plan.visible_label_share == 3.0 / plan.labels
     assert PrivateEncoder(regression=True).plan(10_000, 3).visible_label_share is None
     assert PrivateEncoder().plan(10_000, 3, target=False).visible_label_share is None

@@ -1,4 +1,4 @@
-"""Frequent features of sparse rows: what a row can move, which features are kept, what becomes of the rows."""
+"""Frequent features of sparse rows: the effect of a row, which features are kept, what becomes of the rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNIT = frequent._VOTES
 
 
 def csr(rows):
-    """Rows as they may come: features twice, in any order, stored zeros."""
+    """Rows as they may arrive: repeated features, in any order, stored zeros."""
     indptr = np.cumsum([0, *map(len, rows)])
     pairs = [pair for row in rows for pair in row]
     indices = np.array([at for at, _ in pairs], dtype=np.int32)
@@ -35,7 +35,7 @@ def csr(rows):
 
 
 def summed(row):
-    """The values of a row by feature; features that come twice are added up."""
+    """The values of a row by feature; repeated features are added up."""
     found = {}
     for at, value in row:
         found[at] = found.get(at, 0.0) + value
@@ -54,7 +54,7 @@ def votes_of(rows):
 @settings(max_examples=300)
 @given(st.lists(ROWS, min_size=1, max_size=5), ROWS)
 def test_what_a_row_moves(rows, other):
-    """Exactly: the squares of all its votes add up to no more than 1 in their unit, whatever the row holds."""
+    """Exactly: the squares of all its votes add up to at most 1 in their unit, whatever the row holds."""
     votes = votes_of(rows)
     for row in (*rows, other):
         alone = votes_of([row])
@@ -74,7 +74,7 @@ def test_what_a_row_moves(rows, other):
 def test_the_flags_of_a_sparse_matrix_are_not_trusted():
     X = csr([[(2, 1.0), (5, 1.0)], [(1, 3.0)]])
     assert X.has_canonical_format
-    X.indices[1] = 2  # the same feature twice, and the matrix does not know
+    X.indices[1] = 2  # the same feature twice, and the matrix's flags do not say so
     assert X.has_canonical_format
     run = FrequentRun(D, plan_features(2, mu=math.inf, whole=True), None)
     run.take(X)
@@ -95,7 +95,7 @@ def test_rows_by_hand(rows, kept):
         values = summed(row)
         found = made[[i]].toarray()[0]
         alone = frequent_rows(csr([row]), part)
-        assert np.array_equal(found, alone.toarray()[0], equal_nan=True)  # of no other row
+        assert np.array_equal(found, alone.toarray()[0], equal_nan=True)  # unaffected by other rows
         if not all(map(math.isfinite, values.values())):
             assert np.isnan(found[0])
             continue
@@ -112,7 +112,7 @@ def test_rows_by_hand(rows, kept):
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_the_scale_of_the_noise(monkeypatch, adjacency):
-    """Scores of 50,000 features that no row has are standard normal: false alarms below 1e-9, two thirds is refused."""
+    """Scores of 50,000 absent features are standard normal: false alarms below 1e-9; two thirds is rejected."""
     seen = []
 
     def capture(scores):
@@ -133,7 +133,7 @@ def test_the_scale_of_the_noise(monkeypatch, adjacency):
 def test_which_features_stand_out():
     rng = np.random.default_rng(0)
     none = [len(frequent._standing_out(rng.standard_normal(20_000))) for _ in range(40)]
-    assert sum(map(bool, none)) <= 6  # each by 0.01: more by less than 1e-6
+    assert sum(map(bool, none)) <= 6  # each with probability 0.01: more with probability less than 1e-6
     scores = rng.standard_normal(20_000)
     scores[100:300] += 6.0
     kept = frequent._standing_out(scores)
@@ -144,7 +144,7 @@ def test_which_features_stand_out():
 
 
 def table(n=6000, d=3000, seed=0):
-    """Rows with words of Zipf's law; the label is that of frequent ones."""
+    """Rows with words that follow Zipf's law; the label is that of frequent ones."""
     rng = np.random.default_rng(seed)
     words = np.minimum(rng.zipf(1.4, size=(n, 12)) * 7 % d, d - 1)
     X = sp.csr_array(
@@ -204,7 +204,7 @@ def test_the_form_of_input_changes_nothing(tmp_path):
 
 
 def test_words_of_dictionaries():
-    """Hashed by a public hash: of two frequent words and rare ones, each of them its own, few features are left."""
+    """Hashed by a public hash: from two frequent words and unique rare ones, few features are left."""
     rng = np.random.default_rng(0)
     rows = [
         (

@@ -1,4 +1,4 @@
-"""Columns of numbers as functions, and buckets that are kept: by their definition, each row by itself, in any form."""
+"""Columns of numbers as functions, and kept buckets: by their definition, each row by itself, in any form."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def one(column, cells, **parts):
 
 
 def number_of(text, decimal="."):
-    """The number of a cell by its definition, in plain Python: None if it is missing, NaN if it is none."""
+    """The number of a cell by its definition, in plain Python: None if it is missing, NaN if it is not a number."""
     text = (text or "").strip()
     if text in ("", *MISSING):
         return None
@@ -81,7 +81,7 @@ def by_hand(text, knots, shape, missing, decimal="."):
     return row
 
 
-# --- what they are -------------------------------------------------------------------------------
+# --- definition ---------------------------------------------------------------------------------
 
 
 def test_hat_functions_add_up_to_one():
@@ -122,7 +122,7 @@ def test_names_tell_close_and_large_knots_apart():
 
 
 def test_columns_of_one_usual_number():
-    """One number may be usual, or all between two: which cells differ, and on which side."""
+    """The usual numbers may be a single one, or all between two: which cells differ, and on which side."""
     names, rows = one({"knots": [0, 0], "shape": "apart"}, ["0", "-0.0", "5e-324", "-1", "1e999", "x", None])
     assert names == ["a<0", "a>0", "a=missing"]
     assert rows == [[0, 0, 0], [0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
@@ -135,7 +135,7 @@ def test_columns_of_one_usual_number():
 
 @pytest.mark.parametrize("shape", ["cosine", "spline", "linear", "bins", "apart"])
 def test_nothing_is_refused(shape):
-    """Nor does it become a number that is none, or one that is not finite."""
+    """Nor does any cell become a wrong number or a non-finite one."""
     knots = [KNOTS[0], KNOTS[-1]] if shape == "apart" else KNOTS
     cells = [
         *("1e400", "-1e400", "inf", "-Infinity", "nan", "-NaN", "nan(1)", "1_0", "0x1p3", "1,5", "--1", "1e", "\u0663"),
@@ -167,7 +167,7 @@ def test_knots_at_the_ends_of_what_doubles_hold():
 @example([0.0, 1.0], [1e-20, 1 - 1e-16, 1 / 3], "spline")
 @example([0.0, 1.0, 2.0, 4.0, 8.0, 16.0], [0.0, 1e-20, 16.0], "cosine")
 def test_no_row_is_longer_than_the_bound(knots, cells, shape):
-    """Exactly: not up to the roundings of a sum of squares."""
+    """Exactly: not up to the rounding of a sum of squares."""
     knots = [abs(knot) if knot == 0 else knot for knot in knots]
     encoder, X, _ = encoded({"a": [repr(x) for x in cells]}, {"columns": {"a": {"knots": knots, "shape": shape}}})
     largest = encoder.schema.columns[0][1].largest_square
@@ -175,7 +175,7 @@ def test_no_row_is_longer_than_the_bound(knots, cells, shape):
     assert encoder.schema.row_bound == 1.0
     if shape == "cosine":
         largest = cosines.largest_square(len(knots))
-        assert largest < 0.73  # longer than a spline's row is only one of a missing cell
+        assert largest < 0.73  # only the row of a missing cell is longer than a spline's
     numbers = [row[:-1] for row in X.tolist() if not row[-1]]
     for row in numbers:
         assert sum(Fraction(x) ** 2 for x in row) <= largest
@@ -230,7 +230,7 @@ def test_features_that_add_up_to_a_constant(column, constant):
     assert (np.ptp(X.sum(axis=1)) == 0.0) == constant
 
 
-# --- what a text holds ----------------------------------------------------------------------------
+# --- the meaning of a text ------------------------------------------------------------------------
 
 SHAPED = st.from_regex(r"\s?[+-]?[0-9]{0,3}[.,]?[0-9]{0,3}([eE][+-]?[0-9]{0,3})?\s?", fullmatch=True)
 WORDS = st.sampled_from(
@@ -265,7 +265,7 @@ CELLS = st.one_of(st.none(), SHAPED, WORDS, st.floats().map(repr), st.integers()
 @example(["2020-01-01", "5", "x", "-"], ".", False)
 @example(["1.5", "1,5"], ",", False)
 def test_a_text_is_read_by_itself(cells, decimal, pointed):
-    """The same number whatever else is in the array, and the one that is_number and Python say."""
+    """The same number whatever else is in the array, and the one that is_number and Python give."""
     written = Written(MISSING, decimal)
     values, strange = written.values(pa.array(cells, pa.string()), pointed=pointed)
     for cell, value, odd in zip(cells, values, strange, strict=True):
@@ -279,7 +279,7 @@ def test_a_text_is_read_by_itself(cells, decimal, pointed):
 
 
 def test_numbers_that_arrow_cannot_read_are_read_one_by_one(monkeypatch):
-    """As versions of Arrow do that know no sign in front: the values stay the same."""
+    """As in versions of Arrow that do not accept a leading sign: the values stay the same."""
     texts = pa.array(["+1", "2", "x", None, "?"])
     expected = Written(MISSING).values(texts)
     monkeypatch.setattr("privol.readers.written._read", lambda *_, **__: None)
@@ -313,7 +313,7 @@ ROWS = st.lists(
 
 
 def hashed_by_hand(text, buckets, kept, rest):
-    """The position of the feature of a cell, None if it has none."""
+    """The position of the feature of a cell, or None."""
     text = (text or "").strip()
     if text in ("", *MISSING):
         return len(kept) + rest
@@ -327,7 +327,7 @@ def hashed_by_hand(text, buckets, kept, rest):
 @settings(max_examples=80, deadline=None)
 @given(ROWS, st.integers(1, 5), st.sampled_from([0.0, 1.0]))
 def test_every_row_is_encoded_by_itself(rows, cut, share):
-    """Alone, among others, in any cut, dense and CSR: the same bits; and what the definition says."""
+    """Alone, among others, in any cut, dense and CSR: the same bits, which are those of the definition."""
     before = encode.SPARSE_SHARE
     encode.SPARSE_SHARE = share
     try:
@@ -337,7 +337,7 @@ def test_every_row_is_encoded_by_itself(rows, cut, share):
         encode.SPARSE_SHARE = 0.0
         for x, row in zip(X, rows, strict=True):
             _, alone, _ = encoded({name: [cell] for name, cell in zip(names, row, strict=True)}, PARTS)
-            # -0.0 and 0.0 are one value, of which CSR keeps only the latter
+            # -0.0 and 0.0 are one value, and CSR keeps only 0.0
             assert (alone[0] + 0.0).tobytes() == (x + 0.0).tobytes()
             expected = []
             for name, cell in zip("szlbca", row, strict=False):
@@ -349,7 +349,7 @@ def test_every_row_is_encoded_by_itself(rows, cut, share):
             np.testing.assert_allclose(x[:first], np.array(expected, dtype=float), atol=2e-12)
             places = hashed_by_hand(row[6], 13, [4, 11, 2], 3), hashed_by_hand(row[7], 5, [0, 3], 0)
             assert x[first : first + 7].tolist() == [float(places[0] == i) for i in range(7)]
-            # the last place is that of a missing cell, which has no feature here
+            # the last position is that of a missing cell, which has no feature here
             assert x[first + 7 : first + 9].tolist() == [float(places[1] == i) for i in range(2)]
     finally:
         encode.SPARSE_SHARE = before
@@ -421,7 +421,7 @@ def test_inputs_of_all_kinds_agree(tmp_path):
 
 
 def test_decimals_and_times_are_their_text(tmp_path):
-    """Of columns of their types, of pandas' objects and of dicts: decimals are numbers, dates and times are none."""
+    """In typed columns, in objects of pandas and in dicts: decimals are numbers, dates and times are not."""
     berlin = timezone(timedelta(hours=1))
     cells = {
         "d": [Decimal("0.50"), None, Decimal("-2"), Decimal("3.5")],
@@ -571,7 +571,7 @@ def test_errors_name_the_place(tmp_path, text, place, words):
 
 
 def test_doubles_are_encoded_as_their_texts():
-    """A typed column is read without its texts, and gives the same rows: what is beyond, missing, or marked as such."""
+    """A typed column is read without its texts and gives the same rows: out-of-range, missing or marked cells."""
     cells = np.array([0.5, 999.0, math.inf, -math.inf, math.nan, -0.0, 5e-324, 1e308, 2.0, 0.1 + 0.2])
     for shape, missing in (("spline", "indicator"), ("linear", "zero"), ("bins", "indicator"), ("cosine", "indicator")):
         column = {"knots": [-1.0, 0.0, 0.1, 3.0], "shape": shape, "missing": missing}

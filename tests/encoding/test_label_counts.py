@@ -1,4 +1,4 @@
-"""Labels counted all at once: as one by one."""
+"""Labels counted in bulk equal labels counted one by one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_doubles_are_as_their_texts(n):
 
 @pytest.mark.parametrize("few", [0, 10, 1 << 20])
 def test_rows_are_counted(monkeypatch, few):
-    """However many batches are counted together; of a dictionary by its rows, and only those texts that have some."""
+    """However many batches are counted together; a dictionary by its rows, and only those texts that occur."""
     monkeypatch.setattr(label_counts, "_FEW", few)
     rng = np.random.default_rng(1)
     counts, expected = LabelCounts(), Counter()
@@ -74,7 +74,7 @@ def test_rows_are_counted(monkeypatch, few):
 @pytest.mark.parametrize("few", [0, 10, 1 << 20])
 @pytest.mark.parametrize("names", [[], ["1", "1.0", "a", "2.5"]])
 def test_rows_of_doubles_are_counted(monkeypatch, few, names):
-    """As those of their texts, however many batches are counted together, and beside batches of texts."""
+    """As for their texts, however many batches are counted together, and together with batches of texts."""
     monkeypatch.setattr(label_counts, "_FEW", few)
     monkeypatch.setattr(label_counts, "_PIECE", 16)
     rng = np.random.default_rng(3)
@@ -108,7 +108,7 @@ def test_numbers_as_text_are_labels_by_their_value(decimal):
 
 @pytest.mark.parametrize("n", [100, 3000])
 def test_labels_are_in_the_order_of_their_bytes(n):
-    """Noise has the address of a label's place: many are sorted by their first bytes, as few are by all of them."""
+    """Noise is addressed by a label's position: many are sorted by their first bytes, few by all of them."""
     rng = np.random.default_rng(2)
     begun = [
         "",
@@ -129,7 +129,7 @@ def test_labels_are_in_the_order_of_their_bytes(n):
     given = sorted({a + b for a in begun for b in ends})
     shuffled = [given[k] for k in rng.permutation(len(given))[:n].tolist()]
     texts = pyarrow.array(["before", *shuffled, "behind"], "large_string")[1:-1]
-    assert len(texts) == n  # above and below what is sorted by all bytes
+    assert len(texts) == n  # above and below the limit for sorting by all bytes
     found = texts.take(pyarrow.array(label_counts._order(texts))).to_pylist()
     assert found == sorted(shuffled, key=str.encode)
     assert label_counts._order(pyarrow.array([""] * 300, "large_string")).tolist() == list(range(300))

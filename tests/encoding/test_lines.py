@@ -1,4 +1,4 @@
-"""The line of all doubles in cells: every double is in one, finer cells cover the same, knots ascend."""
+"""The line of all doubles in cells: every double is in one, finer cells cover the same doubles, knots ascend."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_each_double_is_in_one_cell(values):
 def test_cells_have_no_gaps():
     cells, believed = dyadic_cells()
     low, high = cells.low[1:], cells.high[:-1]
-    apart = np.flatnonzero(low != high)  # beside 0 there is no double between the two
+    apart = np.flatnonzero(low != high)  # next to 0 there is no double between the two
     assert all(np.nextafter(high[i], low[i]) == low[i] for i in apart)
     assert len(apart) == 2
     assert cells.high[-1] == -cells.low[0] == np.finfo(float).max
@@ -67,7 +67,7 @@ def test_knots_are_quantiles():
 
 
 def test_small_integers_leave_no_near_empty_cells_below_1():
-    """Counts of 0, 1, 2, ... are no near-empty cell for each of the thousand exponents between 0 and 1."""
+    """Counts of 0, 1, 2, ... do not leave a near-empty cell for each of the thousand exponents between 0 and 1."""
     cells, _ = dyadic_cells()
     rng = np.random.default_rng(0)
     values = rng.choice([0.0, 1, 2, 3, 4, 5, 6], 3000, p=[0.46, 0.2, 0.12, 0.1, 0.06, 0.03, 0.03])
@@ -85,5 +85,5 @@ def test_a_frequent_value_takes_one_knot():
     cells = Cells(np.arange(0.0, 10.0), np.arange(1.0, 11.0))
     knots = knots_of(cells, np.array([660.0, 200, 70, 30, 20, 8, 6, 3, 2, 1]), 6)
     assert len(knots) >= 5
-    assert knots[2] <= 2.5  # a quantile of all rows would leave everything above 1 to one interval
+    assert knots[2] <= 2.5  # a quantile of all rows would leave everything above 1 in one interval
     assert (knots[0], knots[-1]) == (0.0, 10.0)

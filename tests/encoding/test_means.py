@@ -1,4 +1,4 @@
-"""Features around their means: of released counts alone, near the true means, and within the stated norm."""
+"""Features centred by means that depend on released counts alone, near the true means, within the stated norm."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def without_means(schema):
     return replace(schema, columns=columns)
 
 
-# ---- what is taken off ---------------------------------------------------------------------------------------------
+# ---- what is subtracted ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("numeric", ["cosine", "spline", "linear", "bins"])
 def test_the_means_are_subtracted_from_every_row(numeric):
-    """Bit for bit what the columns are without means, less these: whatever a cell is."""
+    """The rows equal those of the same columns without means, less the means, bit for bit, whatever a cell is."""
     table = frame()
     schema = PrivateEncoder(epsilon=30.0, numeric=numeric, random_state=0).fit(table).schema_
     means = np.concatenate([column.means for _, column in schema.columns])
@@ -66,12 +66,12 @@ def test_the_means_are_subtracted_from_every_row(numeric):
 
 @pytest.mark.parametrize("numeric", ["cosine", "spline", "linear", "bins"])
 def test_centred_features_have_mean_near_zero(numeric):
-    """Of columns that are continuous, of two values, of counts, nearly constant, of categories, with missing cells."""
+    """For continuous columns, two values, counts, nearly constant ones, categories, with missing cells."""
     schema = PrivateEncoder(epsilon=30.0, numeric=numeric, random_state=1).fit(frame(seed=1)).schema_
     table = frame(20_000, seed=2)
     around, plain = rows(table, schema, target=False), rows(table, without_means(schema), target=False)
     names = open_stream(table, schema=schema, target=False).feature_names
-    known = np.array([":" not in name for name in names])  # of cycles nothing is known
+    known = np.array([":" not in name for name in names])  # the means of cycles are unknown
     left, there = around.mean(axis=0)[known], plain.mean(axis=0)[known]
     assert np.linalg.norm(there) > 0.7
     assert np.linalg.norm(left) < 0.2
@@ -79,7 +79,7 @@ def test_centred_features_have_mean_near_zero(numeric):
 
 
 def test_means_follow_from_released_counts_alone():
-    """Other rows that release the same noisy counts leave the same schema, means and all."""
+    """Other rows that release the same noisy counts give the same schema, means included."""
     found = plan()
     one = learn(rows_of(found.rows), found)
     two = learn(rows_of(found.rows, seed=5), found, noisy=one.noisy)
@@ -119,7 +119,7 @@ def test_the_roundest_number_of_a_cell(low, high, expected):
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_centred_rows_stay_within_their_bound(data):
-    """The squares of every kind of cell, exactly; and the bound is attained, but for roundings, without cycles."""
+    """The squares of every kind of cell, exactly; the bound is attained, up to rounding, without cycles."""
     shape = data.draw(st.sampled_from(["cosine", "spline", "linear", "bins", "apart", "hash"]))
     missing = data.draw(st.sampled_from(["indicator", "zero"]))
     if shape == "hash":

@@ -1,4 +1,4 @@
-"""A dict that is encoded alone is what it is in a block, to the last bit; what a block refuses is left to it."""
+"""A dict encoded alone equals its row in a block to the last bit; what a block refuses is left to the block."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def encoder(columns, file, crosses=()):
 
 
 def in_block(made, names, rows):
-    """Features of rows by a block of them; None where one is refused."""
+    """Features of rows through a block of them; None where one is refused."""
     columns = DictColumns(dict.fromkeys(names), iter(()), rows)
     made = made.reading(columns)
     try:
@@ -75,7 +75,7 @@ def in_block(made, names, rows):
 
 
 def rows_of(names, seed, n):
-    """Rows with cells of all sorts, some keys missing or unknown, and rows whose cells are nearly all usual."""
+    """Rows with cells of all kinds, some keys missing or unknown, and rows whose cells are nearly all usual."""
     rng = random.Random(seed)
     usual = {"needed": lambda: rng.gauss(0, 3), "strict": lambda: rng.choice("ab")}
     for k in range(n):
@@ -90,7 +90,7 @@ def rows_of(names, seed, n):
 
 
 def check(made, names, rows):
-    """Compare rows that are taken alone with a block of them, and look at why the others are not; return how many."""
+    """Compare rows that are encoded alone with a block, and check why the others are not; return how many."""
     code = one_row_code(made, names)
     taken = []
     for row in rows:
@@ -100,28 +100,28 @@ def check(made, names, rows):
             taken.append((row, found))
         elif (
             expected := in_block(made, names, [row])
-        ) is not None:  # a cell of a rare type, or for a learner to refuse
+        ) is not None:  # a cell of a rare type, or one for a learner to refuse
             rare = any(is_rare(cell) for cell in row.values())
             assert rare or not np.isfinite(expected).all() or (np.abs(expected) > 1e150).any(), row
     expected = in_block(made, names, [row for row, _ in taken])
     assert expected is not None
-    zero = 0.0 if made.sparse else -0.0  # of sparse rows -0 and what is not stored are one value
+    zero = 0.0 if made.sparse else -0.0  # in sparse rows -0 and an absent value are one value
     for (row, found), wanted in zip(taken, expected, strict=True):
         np.testing.assert_array_equal((found + zero).view(np.int64), (wanted + zero).view(np.int64), str(row))
     return len(taken)
 
 
 def is_rare(cell):
-    """Whether a cell is none of those that are read without a block in every column."""
+    """Whether a cell is not among those that every column reads without a block."""
     plain = type(cell) in (str, float, bool, type(None)) or (type(cell) is int and abs(cell) <= 2**53)
-    words = "1e400", "12" * 12, "nan", "NaN", "inf", "-inf", "infinity"  # which C leaves to other readers
+    words = "1e400", "12" * 12, "nan", "NaN", "inf", "-inf", "infinity"  # C leaves these to other readers
     return not plain or (isinstance(cell, str) and not cell.strip(" \t").isascii()) or cell in words
 
 
 @pytest.mark.parametrize("file", FILES, ids=["plain", "markers", "comma"])
 @pytest.mark.parametrize("name", COLUMNS)
 def test_each_kind_of_column(name, file):
-    """Cells of every sort, one after the other."""
+    """Cells of every kind, one after another."""
     columns = {name: COLUMNS[name]} | ({"plain": NumberColumn(missing="zero")} if name == "gone" else {})
     made = encoder(columns, file)
     rows = [{name: cell} for cell in CELLS] + [{}, {"else": 1.0}, {name: 1.0, "else": None}]
@@ -178,7 +178,7 @@ def test_rows_that_are_too_wide_have_no_short_path():
 
 
 def test_two_threads_at_once():
-    """One of them has the row, the other none: never a mixture of both."""
+    """One of them holds the row, the other does not: never a mixture of both."""
     made = encoder({"code": Hashed(buckets=64), "log": COLUMNS["log"]}, {})
     code = one_row_code(made, ["code", "log"])
     wrong = []

@@ -1,4 +1,4 @@
-"""What a learnt schema costs: a row moves each histogram of its phase by one cell, and counts in one phase only."""
+"""The cost of a learnt schema: a row moves each histogram of its phase by one cell, and counts in one phase only."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def batch_of(rows):
 
 
 class Counting(EncodingRun):
-    """Keeps the exact counts of each phase, and goes on with those of another run: what is public is the same."""
+    """Keeps the exact counts of each phase, and continues with those of another run: what is public is the same."""
 
     def __init__(self, *args, noisy=None, **words):
         self.exact, self.stds, self.noisy = [], [], []
@@ -85,7 +85,7 @@ def learn(rows, found, noisy=None):
 @settings(max_examples=30)
 @given(st.data())
 def test_one_row_moves_the_histograms_of_its_phase_alone(data):
-    """By at most the charged norm: what the code counts for a hostile row in the place of any other."""
+    """By at most the charged norm: the counts that the code makes for a hostile row in place of any other."""
     adjacency = data.draw(st.sampled_from(["replace", "zero_out"]))
     found = plan(adjacency=adjacency)
     rows = rows_of(found.rows)
@@ -113,7 +113,7 @@ def test_one_row_moves_the_histograms_of_its_phase_alone(data):
 
 
 def test_the_noise_is_no_larger_than_necessary():
-    """A row that changes in all columns moves the histograms by all that is charged: two thirds would be too little."""
+    """A row that changes in all columns moves the histograms by the full charge: two thirds would be too little."""
     found = plan()
     rows = rows_of(found.rows)
     other = ("1e-200", "nobody", "1e200", "7")
@@ -162,7 +162,7 @@ def test_the_plan_uses_only_public_numbers():
             plan_encoding(**{"n_rows": 1000, "n_columns": 3, "mu": 1.0, **words})
 
 
-# ---- what is found -------------------------------------------------------------------------------------------------
+# ---- results -------------------------------------------------------------------------------------------------------
 
 
 def frame(n=20_000, seed=0):
@@ -195,7 +195,7 @@ def test_types_scales_and_labels_are_found():
     assert stream.classes == ("ill", "well")
     assert set(encoder.dropped_) == {"name"}
     assert columns["same"].kept == ()
-    assert columns["same"].share == pytest.approx(1.0, abs=0.05)  # of noisy counts
+    assert columns["same"].share == pytest.approx(1.0, abs=0.05)  # from noisy counts
     zero = columns["zero"]
     assert zero == Knots((0.0, 0.0), "apart", "zero", share=zero.share, means=zero.means)
     assert zero.share == pytest.approx(1.0, abs=0.05)
@@ -305,7 +305,7 @@ def test_a_schema_that_was_learnt_is_used_again():
     assert "the schema was learnt from" in again.conditions[0]
 
 
-# ---- what it costs -------------------------------------------------------------------------------------------------
+# ---- the cost ------------------------------------------------------------------------------------------------------
 
 
 def test_the_encoding_is_paid_for_before_a_row_is_read():
@@ -323,7 +323,7 @@ def test_the_encoding_is_paid_for_before_a_row_is_read():
 
 
 def test_facts_inferred_from_the_data_become_conditions(tmp_path):
-    """The separator is not hidden where nobody states it; names of columns are public in any case."""
+    """The separator is not protected unless it is stated; names of columns are public in any case."""
     table = frame(5000)[["age", "town", "outcome"]]
     table.to_csv(tmp_path / "t.csv", index=False)
     table.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
@@ -351,7 +351,7 @@ def test_a_learner_of_the_other_rows_costs_no_more():
     assert any("the schema was learnt from" in words for words in learner.guarantee_.conditions)
     with pytest.raises(BudgetExceeded):
         DPFTRL(epsilon=0.1, x_bound=1.0, ledger=ledger).fit(np.eye(4), [0, 1, 0, 1])
-    with pytest.raises(BudgetExceeded):  # the same rows once more
+    with pytest.raises(BudgetExceeded):  # the same rows again
         DPFTRL(epsilon=0.1, x_bound=stream.row_bound, on_invalid="zero", ledger=ledger).fit_stream(stream)
 
 
@@ -364,7 +364,7 @@ def test_rows_may_both_teach_and_be_learnt_and_the_costs_add_up():
     stream = open_stream(table, target="outcome", schema=encoder)
     assert encoder.plan_ == encoder.plan(
         n, len(table.columns) - 1
-    )  # all rows, as far as whole numbers of each phase go
+    )  # all rows, as far as each phase takes a whole number of them
     assert n - 4 < encoder.plan_.rows <= n
     alone = PrivateEncoder(epsilon=4.0, random_state=1)
     assert learn_schema(table, alone, target="outcome") == encoder.schema_
@@ -383,7 +383,7 @@ def test_rows_may_both_teach_and_be_learnt_and_the_costs_add_up():
 
 @pytest.mark.parametrize(("epsilon", "reused"), [(0.2, True), (4.0, False), (math.inf, False)])
 def test_all_rows_teach_if_the_first_ones_are_too_few(epsilon, reused):
-    """By public numbers alone, and both are within the budget."""
+    """The choice depends on public numbers alone, and both ways are within the budget."""
     table, ledger = frame(6000), Ledger()
     encoder = PrivateEncoder(epsilon=epsilon, reuse_rows=None, ledger=ledger, random_state=0, drop=["name", "mixed"])
     n_columns = len(table.columns) - 3
@@ -409,13 +409,13 @@ def test_rows_of_a_stream_read_once_are_not_used_twice():
     with pytest.raises(InvalidParameter, match="reads the rows twice"):
         open_stream(rows, target="outcome", schema=encoder)
     assert ledger.spent.mu == 0.0
-    assert len(list(rows)) >= 5999  # told its columns by the first
+    assert len(list(rows)) >= 5999  # the first row gives the columns
     with pytest.raises(InvalidParameter, match="reuse_rows must be"):
         open_stream(frame(6000), target="outcome", schema=PrivateEncoder(reuse_rows=1))
 
 
 def test_an_encoding_lost_in_noise_is_reported():
-    """Not of one column: then the later phases have no histogram."""
+    """Not of one column: the later phases then have no histogram."""
     encoder = PrivateEncoder(epsilon=0.01, random_state=0)
     with pytest.raises(StreamError, match="no column stood out of the noise of the"):
         encoder.fit(np.ones((50, 1)))
@@ -449,7 +449,7 @@ def test_a_learnt_schema_is_the_same_as_toml():
 
 
 def most_columns(n_rows, mu, share=0.2):
-    """How many columns a table may have for a category of that share of the rows to be seen."""
+    """How many columns a table may have so that a category with that share of the rows is detected."""
 
     def seen(columns):
         try:
@@ -457,7 +457,7 @@ def most_columns(n_rows, mu, share=0.2):
         except InvalidParameter:  # too few rows for any
             return False
 
-    low, high = 0, 10**7  # seen with low columns, not with high ones
+    low, high = 0, 10**7  # detected with low columns, not with high ones
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if seen(middle) else (low, middle)
@@ -476,7 +476,7 @@ def test_the_page_states_how_many_columns_the_rows_support():
 
 @pytest.mark.parametrize("epsilon", [4.0, 20.0, math.inf])
 def test_names_are_not_taken_for_categories(epsilon):
-    """Values that are all different fill all buckets, some of them by chance twice as much as others."""
+    """Values that are all different fill all buckets, and some buckets get twice as many as others by chance."""
     n = 12_000
     table = pyarrow.table({"name": [f"n{k}" for k in range(n)], "town": ["Oslo", "Bergen", "Narvik"] * (n // 3)})
     found = PrivateEncoder(epsilon=epsilon, random_state=0).fit(table)
@@ -485,7 +485,7 @@ def test_names_are_not_taken_for_categories(epsilon):
 
 
 def test_a_category_of_the_visible_share_is_detected():
-    """Counted without a table: the threshold is exceeded in 95 % of the runs, false alarm of the test below 1e-6."""
+    """Counted without a table: the threshold is exceeded in 95 % of the runs; false alarms below 1e-6."""
     found = plan_encoding(20_000, 9, mu=gdp_mu(2.0, 1e-6))
     rng = np.random.default_rng(0)
     rows, std = found.coarse + found.fine, math.sqrt(2) * found.noise(10)

@@ -1,4 +1,4 @@
-"""Messages name what helps: the key of the schema that decides, the word that was meant, what a file really is."""
+"""Messages name the remedy: the key of the schema that decides, the intended word, the true format of a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def given_as(folder, name, rows):
     return save(folder, pa.Table.from_pylist(rows), name)
 
 
-# ---- what [file] says of cells serves in every format -------------------------------------------
+# ---- what [file] says of cells applies to every format ------------------------------------------
 
 PARTS = {
     "file": {"missing": ["n/a", "-9"], "decimal": ","},
@@ -94,7 +94,7 @@ def test_without_a_schema_text_is_not_a_number(tmp_path):
 
 
 def test_a_column_of_text_of_later_json_lines(tmp_path):
-    """The fast parser is told by the lines before what a column holds; text and numbers may take turns."""
+    """The fast parser learns from earlier lines what a column holds; text and numbers may alternate."""
     cells = [*(["1.5"] * 3000), *([2.5] * 3000), *(["3.5", 4.5] * 1500), "NA"]
     path = write(tmp_path, "d.jsonl", "".join(json.dumps({"a": cell, "y": 0}) + "\n" for cell in cells))
     parts = {"file": {"missing": ["NA"]}, "columns": {"a": {"missing": 9}}, "target": {"column": "y"}}
@@ -140,7 +140,7 @@ def test_cells_of_groups_are_named_as_they_may_be_written():
     fails(read, "found 'intensive', allowed is one of 'ICU', 'IMC' (", row=2)
 
 
-# ---- words that were meant ----------------------------------------------------------------------
+# ---- intended words ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_target_false_is_suggested_only_if_it_works():
             open_stream([{"x": 1}], schema={"columns": {"x": {}}}, target=target)
 
 
-# ---- files that are not what they are called ----------------------------------------------------
+# ---- files whose names mislead ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

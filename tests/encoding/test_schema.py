@@ -103,7 +103,7 @@ def test_a_schema_is_frozen():
 
 def test_a_record_round_trips():
     schema = load(FULL)
-    # keys are sorted, as some writers do: orders of columns and of groups must survive that
+    # some writers sort keys: the order of columns and of groups must survive that
     record = json.loads(json.dumps(schema.to_record(), sort_keys=True, allow_nan=False))
     back = Schema.from_record(record)
     assert back == schema
@@ -244,9 +244,9 @@ def test_row_bound():
     assert bound(a={}, b={"hash": 4}) is None
     assert bound(a={"range": [0, 1], "onto": [-3, 2]}, b={"drop": True}) == 3.0
     assert bound(a={"range": [0, 1], "onto": [0, 0.5]}) == 0.5
-    # a missing cell is 1 at its indicator
+    # for a missing cell the indicator is 1
     assert bound(a={"range": [0, 1], "onto": [0, 0.5], "missing": "indicator"}) == 1.0
-    # the smallest double that is no less, whichever way the root of n is rounded
+    # the smallest double that is no less, in whichever direction the root of n is rounded
     for n in range(1, 30):
         root = bound(**{f"c{i}": {"levels": ["x"]} if i % 2 else {"hash": 4} for i in range(n)})
         assert Fraction(math.nextafter(root, 0)) ** 2 < n <= Fraction(root) ** 2
@@ -366,7 +366,7 @@ def test_draft_of_a_file(tmp_path):
 
 
 def test_a_draft_states_how_the_file_was_read(tmp_path):
-    """So that the draft's file is read alike whatever its first rows are."""
+    """So that the draft's file is read in the same way whatever its first rows are."""
 
     def file_of(data, **options):
         return tomllib.loads(draft_schema(data, **options)).get("file")
@@ -406,12 +406,12 @@ def test_draft_of_decimal_commas(tmp_path):
     assert found["columns"]["b"] == {"range": [0, 20]}
     (block,) = open_stream(path, schema={**found, "derived_from_data": False})
     assert block.X[1].tolist() == pytest.approx([1.25 / 10 - 1, 1.1 / 3.5 - 1], rel=1e-12)
-    # where other numbers have points, cells with commas are texts
+    # where other numbers have points, cells with commas are text
     path.write_text("\n".join(["a;b;y;pair", *rows]) + "\n")
     found = tomllib.loads(draft_schema(path, target="y"))
     assert "decimal" not in found["file"]
     assert "levels" in found["columns"]["b"]
-    # and so they are where a comma separates the columns, and where not every cell is such a number
+    # and so they are where a comma separates the columns, or where not every cell is such a number
     path.write_text("a,b,y\n" + "".join(f'{i % 40},"{i % 20},25",{i % 2}\n' for i in range(80)))
     assert "levels" in tomllib.loads(draft_schema(path, target="y"))["columns"]["b"]
     path.write_text("a;b;y\n" + "".join(f"{i % 40};{i % 20},25;{i % 2}\n" for i in range(80)) + "1;1,2,3;0\n")
@@ -479,7 +479,7 @@ def test_example_diabetic_data(tmp_path):
     path.write_text(text.replace("\n", "\r\n"), newline="")
     source, encoder = example("diabetic_data", path)
     X, y = whole(source)
-    # the second row is of the same patient
+    # the second row belongs to the same patient
     assert y.tolist() == [0, 1]
     assert source.counts == {"over_user_cap": 1}
     assert source.facts.rows_per_user == 1

@@ -1,4 +1,4 @@
-"""The sketch of what is not frequent: a twin in plain Python, what a row's norm can be, and what changes no bit."""
+"""The sketch of infrequent features: a twin in plain Python, the norm of a row, and invariance of the bits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PARTS = st.builds(
 
 
 def csr(rows, d=D):
-    """Rows as they may come: features in any order, stored zeros."""
+    """Rows as they may arrive: features in any order, stored zeros."""
     indptr = np.cumsum([0, *map(len, rows)])
     pairs = [pair for row in rows for pair in row]
     indices = np.array([at for at, _ in pairs], dtype=np.int32)
@@ -41,7 +41,7 @@ def csr(rows, d=D):
 
 
 def murmur(number):
-    """The murmurhash3 (32 bits, x86, seed 0) of four bytes, the lowest first, as its author writes it down."""
+    """The murmurhash3 (32 bits, x86, seed 0) of four bytes, lowest first, as its author specifies it."""
     k = number * 0xCC9E2D51 & 0xFFFFFFFF
     k = (k << 15 | k >> 17) & 0xFFFFFFFF
     h = k * 0x1B873593 & 0xFFFFFFFF
@@ -54,7 +54,7 @@ def murmur(number):
 
 
 def unit(values):
-    """Values in units of their norm, and a little less, added up from the left."""
+    """Values in units of their norm, slightly reduced, summed from the left."""
     largest = max(map(abs, values.values()), default=0.0) or 1.0
     values = {at: value / largest for at, value in values.items()}
     square = 0.0
@@ -65,7 +65,7 @@ def unit(values):
 
 
 def twin(row, part):
-    """What becomes of a row, in plain Python, feature by feature."""
+    """The result for a row, in plain Python, feature by feature."""
     found = [0.0] * part.n_features
     if not all(math.isfinite(value) for _, value in row):
         return [math.nan, *found[1:]]
@@ -99,7 +99,7 @@ def test_places_in_a_sketch_never_change():
 @settings(max_examples=100)
 @given(ROWS, PARTS, st.randoms(use_true_random=False))
 def test_rows_by_hand(rows, part, random):
-    """To the last bit, in whatever order a row's features stand and whatever rows are around it; no row is too long."""
+    """To the last bit, for any order of features and any surrounding rows; no row is too long."""
     expected = [twin(row, part) for row in rows]
     made = frequent_rows(csr(rows), part)
     np.testing.assert_array_equal(made.toarray(), expected)
@@ -118,7 +118,7 @@ def test_rows_by_hand(rows, part, random):
 
 @pytest.mark.parametrize("kept", [(), (0,)])
 def test_scaled_rows_have_norm_at_most_1(kept):
-    """Of values of all sizes, and equal ones, whose roundings add up."""
+    """For values of all sizes, and for equal ones, whose rounding errors add up."""
     rng, d = np.random.default_rng(1), 2000
     values = np.concatenate([10.0 ** rng.uniform(-300, 300, (4, d)), rng.normal(size=(4, d)), np.full((1, d), 0.1)])
     for width in (7, 4096):
@@ -133,7 +133,7 @@ def test_shares_of_a_row():
 
 
 def test_features_of_one_place():
-    """Of opposite signs they leave nothing, not even a stored 0; of the same sign they add up."""
+    """With opposite signs they leave nothing, not even a stored 0; with the same sign they add up."""
     places, signs = places_of(np.arange(1000), 8)
     one = int(np.flatnonzero((places == places[0]) & (signs == signs[0]))[1])
     other = int(np.flatnonzero((places == places[0]) & (signs != signs[0]))[0])
@@ -147,7 +147,7 @@ def test_features_of_one_place():
 
 
 def words(n=3000, d=2000, seed=0):
-    """Rows with words of Zipf's law; the label is that of frequent ones."""
+    """Rows with words that follow Zipf's law; the label is that of frequent ones."""
     rng = np.random.default_rng(seed)
     at = np.minimum(rng.zipf(1.4, size=(n, 12)) * 7 % d, d - 1)
     indptr = np.arange(0, 12 * n + 1, 12, dtype=np.int32)
@@ -193,11 +193,11 @@ def test_the_form_of_input_changes_nothing(tmp_path):
         assert np.array_equal(made, found[0][1])
     without = PrivateEncoder(**BUDGET)
     open_stream((X, Y), classes=(0, 1), schema=without)
-    assert found[0][0].rows.kept == without.schema_.rows.kept  # what teaches and costs is the same
+    assert found[0][0].rows.kept == without.schema_.rows.kept  # what teaches and its cost are the same
 
 
 def test_the_estimator(tmp_path):
-    """A fit, a stream and blocks give one model, which is kept, explained and applied with its sketch."""
+    """A fit, a stream and blocks give one model, which is stored, explained and applied with its sketch."""
     fitted = PrivateClassifier(**BUDGET, classes=[0, 1], sketch=16, reuse_rows=False).fit(X, Y)
     part = fitted.schema_.rows
     assert fitted.learner_.coef_.shape[-1] == len(part.kept) + 16
@@ -226,7 +226,7 @@ def test_the_transformer():
 
 
 def test_with_a_sketch_no_feature_needs_to_be_frequent():
-    """Where no feature stands out, all of them are in the sketch, which has all of a row's norm."""
+    """If no feature exceeds the noise, all of them are in the sketch, which holds the whole norm of a row."""
     rare = sp.csr_array((np.ones(600), np.arange(600), np.arange(601)), shape=(600, 10**6))
     ledger = Ledger()
     encoder = PrivateEncoder(epsilon=0.5, random_state=0, sketch=8, ledger=ledger)
@@ -238,7 +238,7 @@ def test_with_a_sketch_no_feature_needs_to_be_frequent():
 
 
 def test_ten_million_features_and_nothing_learnt():
-    """A sketch that is declared costs nothing: the model behind it has as many features as it is wide."""
+    """A declared sketch costs nothing: the model behind it has as many features as the sketch is wide."""
     rng, d = np.random.default_rng(0), 10**7
     at = rng.integers(0, d, (400, 30))
     rows = sp.csr_array((rng.normal(size=at.size), at.ravel(), np.arange(0, at.size + 1, 30)), shape=(400, d))

@@ -1,4 +1,4 @@
-"""Counts of the cells that a schema does not take as they are: exact, of whole iterations, whatever the cut."""
+"""Counts of the cells that a schema does not use unchanged: exact, for whole iterations, for any cut."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCHEMA = {
 
 
 def cells_of(row):
-    """Return a row of text, every kind of cell among them."""
+    """Return a row of text that contains every kind of cell."""
     return {
         "age": ["-1", "0", "50", "50.5", "", "n/a", "7"][row % 7],
         "size": ["1", "3", "", "2", "0.5"][row % 5],
@@ -88,7 +88,7 @@ def test_counts_are_exact_whatever_the_cut(tmp_path, block_rows, read_ahead):
     path = write(tmp_path, "d.csv", table_of())
     stream = open_stream(path, schema=SCHEMA, block_rows=block_rows, read_ahead=read_ahead, count_cells=True)
     assert stream.cells is None
-    for _ in range(2):  # counted anew, not on
+    for _ in range(2):  # each iteration starts a new count
         drained(stream)
         assert stream.cells == EXPECTED
         assert stream.cell_rows == N
@@ -134,7 +134,7 @@ def test_columns_without_counts_are_not_listed():
 
 @pytest.mark.parametrize("shape", ["cosine", "spline", "linear"])
 def test_times_beyond_the_knots_are_not_counted(shape):
-    """Of those that taught a column all later rows are behind; what is no time, or missing, is still counted."""
+    """All later rows lie beyond the times that taught a column; non-times and missing cells are still counted."""
     both = {"shape": shape, "missing": "zero"}
     at = {"knots": [1.577e9, 1.580e9, 1.583e9], "timestamp": True, "cycles": ["week"], **both}
     numbers = {"knots": [0.0, 1.0, 2.0], **both}
@@ -166,7 +166,7 @@ def test_dropped_rows_count_and_rows_that_only_bring_labels_do_not():
         row("1", 4, "a"),  # learnt with its label
         row("1", y=1),  # a label alone: no cell of it is missing, and its x is not clipped
         row("2", None, "b", 0),  # dropped by the cap
-        row("3", 9, "b"),  # waits in vain
+        row("3", 9, "b"),  # never gets its label
         row("4", y=1),  # a label without a row
     ]
     stream = drained(open_stream(rows, schema=parts, count_cells=True))

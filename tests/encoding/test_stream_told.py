@@ -1,4 +1,4 @@
-"""What is inferred from the contents, where one row decides over all others, is a condition; what is stated is none."""
+"""Facts inferred from the contents, where one row decides for all others, are conditions; stated facts are not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = {"columns": FEATURES, "target": {"column": "t"}}
 
 
 def told(stream):
-    """What the conditions say was told, in words; nothing where nothing was."""
+    """The inferred facts, as the conditions list them; empty if there are none."""
     if not stream.conditions:
         return []
     (sentence,) = stream.conditions
@@ -70,7 +70,7 @@ def told(stream):
 def test_files(tmp_path, monkeypatch, name, text, options, expected):
     path = write(tmp_path, name, text)
     assert told(open_stream(path, **options)) == expected
-    # a directory of such files; what one part told is enough
+    # a directory of such files: a fact from one part is enough
     folder = tmp_path / "parts"
     folder.mkdir()
     write(folder, f"1{name}", text)
@@ -83,7 +83,7 @@ def test_files(tmp_path, monkeypatch, name, text, options, expected):
 
 
 def test_one_row_of_libsvm_changes_the_others(tmp_path):
-    """Why it is a condition; and where all is stated, the other rows stay as they are."""
+    """The reason for the condition; if everything is stated, the other rows stay as they are."""
     one, other = (write(tmp_path, name, LIBSVM + row) for name, row in (("1.svm", "1 1:1\n"), ("0.svm", "1 0:1 9:1\n")))
     (X, _), (Z, _) = (together(open_stream(path)) for path in (one, other))
     assert (X.shape[1], Z.shape[1]) == (2, 10)
@@ -94,7 +94,7 @@ def test_one_row_of_libsvm_changes_the_others(tmp_path):
 
 
 def test_parts_of_libsvm_that_must_agree(tmp_path):
-    """Parts are opened again with the common width and base, which were told all the same."""
+    """Parts are opened again with the common width and base, which are still inferred facts."""
     write(tmp_path, "1.svm", LIBSVM)
     write(tmp_path, "2.svm", "1 0:1 9:1\n")
     assert told(open_stream(tmp_path)) == ["index base", "number of features"]
@@ -121,7 +121,7 @@ def test_dicts():
 
 
 def test_objects_of_pandas():
-    """One cell tells nothing of the others: no integer reads as a double because another is one."""
+    """One cell says nothing of the others: no integer reads as a double because another cell is one."""
     pandas = pytest.importorskip("pandas")
     schema = {"columns": {"a": {"hash": 1000}}}
     frames = [pandas.DataFrame({"a": np.array([1, last], dtype=object)}) for last in (2, 2.5)]
@@ -134,7 +134,7 @@ def test_objects_of_pandas():
 
 
 def test_conditions_of_a_schema_come_first(tmp_path):
-    """Cap and delay pass on what their source was told."""
+    """Cap and delay pass on the inferred facts of their source."""
     path = write(tmp_path, "d.csv", "a;b;t;u;k\n1;2;3;x;y\n")
     parts = {**SCHEMA, "user": {"column": "u", "max_rows": 1}, "delay": {"key": "k", "window": 2}}
     stream = open_stream(path, schema=parts)

@@ -1,4 +1,4 @@
-"""All texts as one histogram: which pass without occurring, and how often."""
+"""All texts as one histogram: which texts pass without occurring, and how often."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def threshold(text, scale):
 
 @pytest.fixture
 def loose(monkeypatch):
-    """Thresholds that many texts pass: 200 expected of each length and alphabet."""
+    """Thresholds that many texts pass: 200 expected for each length and alphabet."""
     monkeypatch.setattr(strings, "SPURIOUS", 200.0 * 2 * LONGEST)
     strings._least.cache_clear()
     strings._threshold.cache_clear()
@@ -36,7 +36,7 @@ def loose(monkeypatch):
 
 @pytest.mark.parametrize("text", ["1", "no", ">50K", "Iris-versicolor", "x" * LONGEST, "é", "\x00", "naïve"])
 def test_noise_alone_passes_as_rarely_as_stated(text):
-    """Summed over all texts: at most the stated number, and not less than it by more than a step of the grid."""
+    """Summed over all texts: at most the stated number, and lower by no more than a step of the grid."""
     size = len(text.encode())
     printable = all(32 <= ord(c) < 127 for c in text)
     texts = 95.0**size if printable else 256.0**size - 95.0**size
@@ -56,7 +56,7 @@ def test_texts_that_are_not_counted():
 
 
 def test_the_law_of_how_many_pass():
-    """Exact against SciPy's binomial law, where it can evaluate it."""
+    """Exact against SciPy's binomial distribution, where SciPy can evaluate it."""
     for alphabet, size in ((95, 95), (95, 90), (256, 161)):
         q = stats.norm.sf(strings._threshold(alphabet, 1, SCALE) / SCALE)
         expected = stats.binom.sf(range(3), size, q)
@@ -71,7 +71,7 @@ def test_hardly_any_text_passes_that_does_not_occur():
 
 
 def test_texts_that_pass_are_uniform_and_do_not_occur(monkeypatch):
-    """Of texts of one character: each equally often, and as often as their noise alone is above the threshold."""
+    """Texts of one character: each equally often, and as often as noise alone exceeds the threshold."""
     monkeypatch.setattr(strings, "LONGEST", 1)
     monkeypatch.setattr(strings, "_threshold", lambda alphabet, length, scale: 2.5 * scale)
     strings._law.cache_clear()

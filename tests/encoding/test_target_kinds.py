@@ -1,4 +1,4 @@
-"""Whether a target is one of labels or a real number: by few rows, through noise, in whatever order its labels come."""
+"""Whether a target consists of labels or of real numbers: from few rows, through noise, for any order of labels."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from privol.noise import make_source
 from privol.readers.written import Written
 
 N, RUNS = 20_000, 12
-#: A wrong kind comes up in at most so many runs of each of these targets.
+#: A wrong kind is chosen in at most this many runs of each of these targets.
 WRONG = 0.02
 RNG = np.random.default_rng(0)
 
 
 def by_place(n):
-    """Labels 1 to 7 in stretches, of which the first rows have three."""
+    """Labels 1 to 7 in stretches; the first rows have three of them."""
     return np.repeat([5, 2, 1, 7, 3, 6, 4], [n // 400, n // 400, n // 400, n // 40, n // 40, n // 20, n])[:n]
 
 
@@ -59,7 +59,7 @@ NUMBERS = {
 
 
 def kind_of(y, epsilon, seed):
-    """Return what the first two phases of a run take a target for, which is all that they learn."""
+    """Return what the first two phases of a run take a target for; they learn nothing else."""
     mu = math.inf if math.isinf(epsilon) else gdp_mu(epsilon, 1e-6)
     plan = plan_encoding(N, 9, mu=mu)
     rows = plan.labels + plan.kinds
@@ -84,7 +84,7 @@ def test_without_noise_labels_and_numbers_are_always_told_apart(name):
 
 
 def test_each_row_counts_in_one_cell():
-    """Which is what its noise is for, whatever the target is: labels, numbers of any kind, texts, nothing."""
+    """Its noise assumes this, whatever the target is: labels, numbers of any kind, texts, nothing."""
     texts = ["1", "2", "1.5", "-3", "1e300", "1e-300", "nan", "x", "", "2020-01-01", "0", "-0.5", None]
     plan = plan_encoding(N, 9, mu=1.0)
     run = EncodingRun((), "y", plan, make_source(0), Written((), "."))
@@ -99,7 +99,7 @@ def test_each_row_counts_in_one_cell():
 
 
 def test_a_target_that_may_consist_of_labels_is_not_taken_for_real():
-    """Of one found label among small whole numbers nothing follows: an error says what to declare."""
+    """Nothing follows from one label found among small whole numbers: an error says what to declare."""
     y = np.array(["1"] * 40 + ["2", "3"] * 980)
     rows = pyarrow.table({"a": np.arange(2000.0) % 7, "y": y.tolist()})
     with pytest.raises(StreamError, match=r"only the label '1' was frequent.*classes.*--loss squared"):
@@ -107,7 +107,7 @@ def test_a_target_that_may_consist_of_labels_is_not_taken_for_real():
 
 
 def test_one_noisy_cell_does_not_turn_labels_into_a_real_target():
-    """One of thousands of cells stands four deviations out in half a percent of runs; seven are rows."""
+    """One of thousands of cells is four deviations high in half a percent of runs; seven such cells are rows."""
     plan = plan_encoding(N, 9, mu=gdp_mu(0.6, 1e-6))
     run = EncodingRun((), "y", plan, make_source(0), Written((), "."))
     texts = ["ill", "well"] * plan.labels
@@ -130,7 +130,7 @@ def test_numbers_that_were_found_as_labels_are_within_the_range():
 
 
 def test_the_share_of_rows_with_a_learnt_label_is_stated():
-    """Of the rows of the next phase, through its noise; the others are null rows."""
+    """The share of the rows of the next phase, with its noise; the others are null rows."""
     plan = plan_encoding(N, 1, mu=gdp_mu(4.0, 1e-6))
     for share in (1.0, 0.5):
         later = np.where(np.random.default_rng(2).random(N) < share, 1, 3)
@@ -143,7 +143,7 @@ def test_the_share_of_rows_with_a_learnt_label_is_stated():
 
 
 def found_among_nulls(y, nulls, seed):
-    """Return what a run takes a target for, of whose rows so many follow each other as null rows for each other one."""
+    """Return what a run takes a target for if each of its rows is followed by a given number of null rows."""
     plan = plan_encoding(N, 9, mu=gdp_mu(4.0, 1e-6))
     rows = plan.labels + plan.kinds
     cells = [f"{x:g}" if i % (nulls + 1) == 0 else None for i, x in enumerate(y[:rows])]
@@ -154,7 +154,7 @@ def found_among_nulls(y, nulls, seed):
 
 @pytest.mark.parametrize("nulls", [0, 1, 3])
 def test_null_rows_do_not_make_labels_real(nulls):
-    """Null rows count nowhere: of rows that have a target the share of each label is what it was."""
+    """Null rows count nowhere: the share of each label among rows with a target does not change."""
     for seed in range(5):
         found = found_among_nulls(LABELS["-1 and 1"], nulls, seed)
         assert found.target is not None
@@ -164,7 +164,7 @@ def test_null_rows_do_not_make_labels_real(nulls):
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_rows_with_a_target_are_counted_within_the_noise(adjacency):
-    """One row in the place of another, or a null row, moves all counts of the phase no more than its noise is for."""
+    """Replacing a row by another, or by a null row, moves all counts of the phase by at most what its noise covers."""
     plan = plan_encoding(200, 1, mu=50.0, adjacency=adjacency)
 
     def counts(cells):
@@ -185,7 +185,7 @@ def test_rows_with_a_target_are_counted_within_the_noise(adjacency):
         if adjacency == "replace":
             norms += [np.linalg.norm(found - counts(two)[0]) for two in other]
     assert max(norms) <= std * plan.mu
-    # two histograms and the rows with a target: all of it is used, or all but a sixth of its square
+    # two histograms and the rows with a target: the full charge, or all but a sixth of its square
     assert max(norms) ** 2 == pytest.approx({"replace": 5, "zero_out": 3}[adjacency])
     assert (std * plan.mu) ** 2 == pytest.approx({"replace": 6, "zero_out": 3}[adjacency])
 
@@ -211,8 +211,12 @@ ROWS = st.tuples(CELLS, CELLS, CELLS)
 def test_rows_of_a_user_move_no_more_where_rows_may_be_null(
     others, mine, places, labels, regression, only_text, cut, adjacency
 ):
-    """Any rows of a user, anywhere in the phase "kinds", for any others or null rows: k rows move all that is counted,
-    the rows with a target among it, by k times what the noise is for one row at most, and null rows count nowhere."""
+    """Any rows of a user in the phase "kinds", replaced by any others or by null rows, move all counts by what is
+    charged.
+
+    For k rows this is k times what the noise covers for one row; the rows with a target are among the counts, and null
+    rows count nowhere.
+    """
     plan = replace(plan_encoding(200, 2, mu=50.0, adjacency=adjacency), kinds=16)
     first = [(label,) * 3 for label in labels] * plan.labels
     words = {"regression": regression, "only_text": only_text, "null_rows": True}
@@ -227,7 +231,7 @@ def test_rows_of_a_user_move_no_more_where_rows_may_be_null(
         rows = [*first[: plan.labels], *rows]
         columns = {name: pyarrow.array([row[i] for row in rows], pyarrow.string()) for i, name in enumerate("aby")}
         batch = pyarrow.record_batch({name: cells.dictionary_encode() for name, cells in columns.items()})
-        with contextlib.suppress(StreamError):  # too little is seen
+        with contextlib.suppress(StreamError):  # too little is detected
             run.take(batch.slice(0, plan.labels + cut))
             run.take(batch.slice(plan.labels + cut))
         return seen[1]
@@ -235,7 +239,7 @@ def test_rows_of_a_user_move_no_more_where_rows_may_be_null(
     null = [(None,) * 3] * len(mine)
     two = null if adjacency == "zero_out" else [row for _, row in mine]
     (found, std), (other, _) = counts([row for row, _ in mine], cut), counts(two)
-    histograms = 4  # of three columns, and the rows with a target
+    histograms = 4  # for three columns, and for the rows with a target
     assert std == pytest.approx(math.sqrt(histograms * (2 if adjacency == "replace" else 1)) / plan.mu)
     assert np.linalg.norm(found - other) <= len(mine) * std * plan.mu
     alone = found - counts(null)[0]
@@ -244,7 +248,7 @@ def test_rows_of_a_user_move_no_more_where_rows_may_be_null(
 
 
 def test_surplus_rows_of_users_are_handled_like_null_rows():
-    """Two rows of three are surplus, and a text is no number for that."""
+    """Two rows of three are surplus, and a text is not a number in them."""
     n, rng = 12_000, np.random.default_rng(1)
     rows = {"x": rng.normal(size=n), "who": np.arange(n) // 3, "y": rng.choice(["no", "yes"], n)}
     user = {"column": "who", "max_rows": 1, "surplus": "null"}

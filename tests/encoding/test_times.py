@@ -1,4 +1,4 @@
-"""Dates and times between knots: what a text says, where in a day, week or year it is, and the bound of a row."""
+"""Dates and times between knots: what a text means, its position in a day, week or year, and the bound of a row."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_every_day_of_some_centuries():
 
 
 def exact(at, cycle):
-    """Cosine and sine of where a time is, from 60 digits."""
+    """Cosine and sine of the position of a time, from 60 digits."""
     period, start = CYCLES[cycle]
     with mpmath.workdps(60):
         here = (Fraction(at) - start) % period / period
@@ -112,17 +112,17 @@ ODD = st.sampled_from([math.nan, math.inf, -math.inf, 1e300, -(2.0**53)])
 @settings(deadline=None)
 @given(st.lists(TIMES, max_size=20), st.lists(ODD, max_size=2), st.sampled_from(list(CYCLES)))
 def test_cycles_are_accurate_to_the_last_digits(times, odd, cycle):
-    """Off by less than 2^-50 beside what keeps them within the circle; of what is no time there is nothing."""
+    """Within 2^-50, apart from what keeps them within the circle; cells that are not times have no cycle."""
     found = np.stack(cycle_values(np.array([*odd, *times], dtype=np.float64), cycle), axis=1)
     assert not found[: len(odd)].any()
     for at, pair in zip(times, found[len(odd) :].tolist(), strict=True):
-        # a time before the cycle's beginning by a tiny fraction of a second rounds to it
+        # a time a tiny fraction of a second before the cycle's beginning rounds to it
         assert max(abs(x / (1 - 2.0**-48) - y) for x, y in zip(pair, exact(at, cycle), strict=True)) < 2.0**-50
         assert np.stack(cycle_values(np.array([at]), cycle), axis=1).tobytes() == np.array(pair).tobytes()
 
 
 def test_every_second_of_a_day_is_on_its_side_of_the_circle():
-    """And is off by less than 2^-49.9 from the library's values, which are nearly right."""
+    """The error is below 2^-49.9 against the library's values, which are nearly exact."""
     second = np.arange(-86400.0, 86400.0)
     cosine, sine = cycle_values(second, "day")
     angle = (second % 86400.0) * (2 * np.pi / 86400.0)
@@ -168,7 +168,7 @@ def test_rows(share, monkeypatch):
     encoder, X, _ = encoded({"at": cells}, PARTS)
     assert list(encoder.feature_names) == NAMES
     assert X[:3, :3].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
-    # of a time beyond the knots too: a Monday at six
+    # also for a time beyond the knots: a Monday at six
     np.testing.assert_allclose(X[2, 3:7], [0, 1, math.cos(math.pi / 14), math.sin(math.pi / 14)], atol=1e-12)
     assert X[3:].tolist() == [[0, 0, 0, 0, 0, 0, 0, 1]] * 3
     assert X[:3, 7].tolist() == [0, 0, 0]

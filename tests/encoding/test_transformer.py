@@ -1,4 +1,4 @@
-"""PrivateEncoder as a transformer of scikit-learn: the same bits as a stream, what fit costs, names and checks."""
+"""PrivateEncoder as a scikit-learn transformer: the same bits as a stream, the cost of fit, names and checks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_transform_gives_the_bits_of_a_stream():
 
 
 def test_arrays_are_read_cell_by_cell():
-    """The same cells in an array of objects and in a frame of objects; one cell of text changes no other row."""
+    """The same cells in an array of objects and in a frame of objects; one text cell changes no other row."""
     cells = frame(2000)[["age", "town", "mixed"]].to_numpy(dtype=object)
     named = pandas.DataFrame(cells, columns=["x0", "x1", "x2"], dtype=object)
     encoder = PrivateEncoder(epsilon=5.0, random_state=0).fit(cells)
@@ -88,7 +88,7 @@ def test_arrays_are_read_cell_by_cell():
 
 
 def test_lists_are_read_cell_by_cell():
-    """A number with a fraction in one row would else make 1.0 of another's 1, which is another category."""
+    """Otherwise a number with a fraction in one row would turn another row's 1 into 1.0, which is another category."""
     cells = [["a" if i % 3 else 1 + i % 2, float(i % 5)] for i in range(3000)]
     encoder = PrivateEncoder(epsilon=20.0, random_state=0).fit(cells)
     assert encoder.schema_ == PrivateEncoder(epsilon=20.0, random_state=0).fit(np.array(cells, dtype=object)).schema_
@@ -123,7 +123,7 @@ def test_frames_of_polars_and_arrow():
 
 
 def test_names_by_position():
-    """What has no names is known by its place: arrays, and frames whose names are no strings."""
+    """Columns without names are identified by position: arrays, and frames whose names are not strings."""
     values = np.random.default_rng(0).normal(size=(2000, 3))
     unnamed = pandas.DataFrame(values)
     encoder = PrivateEncoder(epsilon=5.0, random_state=0).fit(unnamed)
@@ -189,7 +189,7 @@ def test_all_rows_teach_and_pay_once():
 
 
 def test_fit_spends_what_learn_does():
-    """One account, whose noise is that of the plan's phases; the schema is that of learn, by the same seed."""
+    """One account, whose noise is that of the plan's phases; the schema is that of learn, with the same seed."""
     table, ledger = frame(), Ledger()
     encoder = PrivateEncoder(epsilon=2.0, ledger=ledger, random_state=3, adjacency="replace").fit(table)
     other = PrivateEncoder(epsilon=2.0, ledger=ledger, random_state=3)

@@ -1,4 +1,4 @@
-"""A learnt encoding under a budget for users: what all rows of one cost where they teach, and with the model."""
+"""A learnt encoding under a budget for users: the cost of all rows of a user in the encoding, and with the model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from privol.ledger import Ledger
 
 
 def worst_places(phases, rows, apart):
-    """Largest sums of squares for 0, 1, ... rows of a user, and places that have them, by trying all."""
+    """Largest sums of squares for 0, 1, ... rows of a user, and patterns that attain them, by exhaustive search."""
     phase_of = [i for i, n in enumerate(phases) for _ in range(n)]
     best = {0: (0, ())}
 
@@ -48,7 +48,7 @@ def worst_places(phases, rows, apart):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_worst_pattern_of_a_users_rows_is_found(seed):
-    """Against all places in small streams: no more, no less."""
+    """Against all patterns in small streams: no more, no less."""
     rng = np.random.default_rng(seed)
     for _ in range(12):
         phases = rng.integers(1, 6, rng.integers(1, 5)).tolist()
@@ -61,7 +61,7 @@ def test_the_worst_pattern_of_a_users_rows_is_found(seed):
 @pytest.mark.parametrize("rows", [1, 2, 5, 40, 200])
 @pytest.mark.parametrize("separation", [1, 100, 3000, 10**6])
 def test_rows_that_teach_cost_their_share_and_no_less(rows, separation):
-    """Of k rows m cost an m-th part of k of mu squared at most, and some number of them all of that."""
+    """Of k rows, m cost at most an m-th of k of mu squared, and some number of them costs all of it."""
     users = {"rows_per_user": rows, "user_separation": separation}
     plans = [plan_encoding(80_000, 10, mu=0.5, **users), plan_features(80_000, mu=0.5, **users)]
     for plan in plans:
@@ -83,9 +83,11 @@ def test_a_budget_for_rows_is_as_before():
 @pytest.mark.parametrize("separation", [1, 12])
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_the_change_by_all_rows_of_a_user_is_as_charged(adjacency, separation):
-    """Two worlds that differ in all rows of one user, in the code as it runs: at the worst places the distance of the
-    counts, in deviations of their noise, is the figure for a user; at others it is less. Two thirds of the noise, or
-    the root of the number of rows as factor, would be refuted."""
+    """Two streams that differ in all rows of one user move the counts by the figure for a user, in the code as it runs.
+
+    The distance, in deviations of the noise, is the figure for the worst pattern and less for others. Two thirds of the
+    noise, or the root of the number of rows as a factor, would be refuted.
+    """
     rows, words = table(160), {"epsilon": 300.0, "adjacency": adjacency}
     words |= {"rows_per_user": 3, "user_separation": separation}
     null = (None,) * 4
@@ -115,9 +117,9 @@ def test_the_change_by_all_rows_of_a_user_is_as_charged(adjacency, separation):
     worst = distance(known[max(known)][1])
     assert worst <= stated
     assert worst == pytest.approx(stated, rel=0.01)
-    assert 1.5 * worst > stated  # two thirds of the noise are seen
+    assert 1.5 * worst > stated  # two thirds of the noise would be detected
     if separation == 1:
-        assert worst > 1.01 * math.sqrt(3) * plan.mu  # and a factor of rows that are all in other phases
+        assert worst > 1.01 * math.sqrt(3) * plan.mu  # and a factor for rows that are all in other phases
     rng = np.random.default_rng(0)
     for _ in range(3):
         start = int(rng.integers(0, sum(phases) - 2 * separation)) if sum(phases) > 2 * separation else 0
@@ -144,7 +146,7 @@ def test_the_worst_division_of_a_users_rows():
 
 
 def behind(users, n=20_000, mu=1.0, columns=10):
-    """What a stream says behind a learnt encoding."""
+    """What a stream says after a learnt encoding."""
     plan = plan_encoding(n, columns, mu=mu, **users)
     learnt = {"rows": plan.rows, "mu": plan.mu, "adjacency": "replace", **users}
     record = {"learnt": {**learnt, "phases": [rows for _, rows in plan.phases]}, "columns": {"x": {"range": [0, 1]}}}
@@ -166,9 +168,9 @@ def behind(users, n=20_000, mu=1.0, columns=10):
 )
 @pytest.mark.parametrize("users", [(2, 1), (8, 300), (8, 1500), (32, 400)])
 def test_encoding_and_model_are_within_one_budget(kind, words, users):
-    """Whatever the learner: the worst division of a user's rows, tried one by one, costs no more than mu.
+    """For every learner: the worst division of a user's rows, tried one by one, costs no more than mu.
 
-    Nor does it cost much less: of the learners that most people take the model has all of the budget.
+    Nor does it cost much less: for the most common learners, the model gets the full budget.
     """
     users = dict(zip(("rows_per_user", "user_separation"), users, strict=True))
     mu = gdp_mu(1.0, 1e-6)
@@ -185,14 +187,15 @@ def test_encoding_and_model_are_within_one_budget(kind, words, users):
         whole.append(math.hypot(plan.mu * math.sqrt(square), rest))
     assert max(whole) <= mu * (1.0 + 1e-9)
     assert max(whole) > 0.999 * mu
-    if kind is not privol.PIGD and words != {"design": "tree"}:  # whose last rows may cost less than the first
+    # the last rows of the tree may cost less than the first
+    if kind is not privol.PIGD and words != {"design": "tree"}:
         assert made.epsilon == 1.0
 
 
 @pytest.mark.parametrize("other", [{}, {"adjacency": "zero_out"}, {"private": False}, {"mu": math.inf}])
 @pytest.mark.parametrize("unit", ["user", "row"])
 def test_figures_do_not_include_encodings_with_another_guarantee(other, unit):
-    """Noise for another relation, from a known seed or none: the account of the encoding says what that is."""
+    """Noise for another relation, from a known seed or without one: the account of the encoding says which."""
     users = {"rows_per_user": 2, "user_separation": 1}
     _, stream = behind(users)
     stream.schema = replace(stream.schema, learnt=replace(stream.schema.learnt, **other))
@@ -207,7 +210,7 @@ def test_figures_do_not_include_encodings_with_another_guarantee(other, unit):
     assert (counted in said, apart in said) == (not other, bool(other))
     if unit == "user":
         assert (found.mu > alone.mu) is (not other)
-    else:  # nor one whose rows were further apart than the stream keeps them
+    else:  # nor an encoding whose rows were further apart than the stream keeps them
         stream.schema = replace(stream.schema, learnt=replace(stream.schema.learnt, user_separation=9))
         found = promised_by(stream, alone, learner.calibrate(5, 100))
         assert apart in " ".join(found.conditions)
@@ -224,7 +227,7 @@ def people(n=8000, seed=0, users=2500):
 
 @pytest.mark.parametrize(("rows", "separation"), [(2, 1), (3, 700)])
 def test_a_run_of_both_phases_for_users(rows, separation):
-    """One figure for both, in the guarantee and in the ledger; the row's beside it is that of the dearer phase."""
+    """One figure for both, in the guarantee and in the ledger; the row's figure is that of the more expensive phase."""
     users = {"rows_per_user": rows, "user_separation": separation}
     declared = {"user": {"column": "who", "max_rows": rows, "separation": separation}}
     ledger = Ledger(epsilon=2.0, delta=1e-6)
@@ -261,7 +264,7 @@ def test_all_rows_teach_and_are_learnt():
 
 @pytest.mark.parametrize("separation", [50, 700])
 def test_a_budget_for_rows_says_what_users_cost(separation):
-    """No more than k times, in both phases together: so much where all rows of a user fit into one that teaches."""
+    """At most k times, in both phases together: k times if all rows of a user fit into one that teaches."""
     declared = {"user": {"column": "who", "max_rows": 3, "separation": separation}}
     model = PrivateClassifier(epsilon=2.0, declared=declared, random_state=0).fit_stream(people(), target="state")
     found, learner = model.guarantee_, model.learner_
@@ -280,7 +283,7 @@ def test_a_budget_for_rows_says_what_users_cost(separation):
 
 @pytest.mark.parametrize("releases", ["all", "last"])
 def test_uncounted_rows_are_stated_in_the_conditions(releases):
-    """The sentence says so, of a frame, of blocks and of one model at the end."""
+    """The sentence says so, for a frame, for blocks and for one model at the end."""
     frame = people()
     X, y = frame[["age", "town"]], frame["state"]
     model = PrivateClassifier(epsilon=4.0, rows_per_user=3, user_separation=500, releases=releases, random_state=0)
@@ -318,7 +321,7 @@ def test_what_is_refused():
         ({"columns": {"age": {"range": [0, 100]}}}, {"target": "state"}, r"columns\.age\.missing must be stated"),
         (labels, {}, r"target\.rest must be 'null'"),
     ):
-        with pytest.raises(InvalidParameter, match=said):  # not at the first surplus row, with the budget spent
+        with pytest.raises(InvalidParameter, match=said):  # rather than at the first surplus row, with the budget spent
             open_stream(frame, schema=PrivateEncoder(declared={**declared, **part}), **words)
     with pytest.raises(InvalidParameter, match="user_separation must be 1"):
         PrivateEncoder(user_separation=2).plan(1000, 3)
@@ -332,7 +335,7 @@ def test_what_is_refused():
 
 
 def kept_by_hand(who, most, separation, every):
-    """Which rows a cap keeps, as the schema's page says it."""
+    """Which rows a cap keeps, by the rule on the schema's page."""
     number, counts, last, kept = 0, {}, {}, []
     for user in who:
         keep = counts.get(user, 0) < most and number - last.get(user, -separation) >= separation
@@ -348,9 +351,9 @@ def kept_by_hand(who, most, separation, every):
 @pytest.mark.parametrize("separation", [1, 40])
 @pytest.mark.parametrize("reuse", [False, True])
 def test_rows_of_a_user_are_counted_over_the_whole_stream(surplus, separation, reuse):
-    """Those that teach and those that are learnt together: the same rows as a stream of the kept ones has.
+    """Rows that teach and rows that are learnt are counted together: the kept rows are those of one stream.
 
-    Whoever opens the stream again by the schema, from the row where the others begin, gets the same rows.
+    Opening the stream again by the schema, from the row where the others begin, gives the same rows.
     """
     frame = people(3000, users=1200)
     keep = kept_by_hand(frame["who"], 3, separation, surplus == "null")
@@ -376,7 +379,7 @@ def test_rows_of_a_user_are_counted_over_the_whole_stream(surplus, separation, r
 
 
 def test_errors_name_the_row_of_the_input():
-    """Of rows that the cap keeps, and of one that has no user."""
+    """For rows that the cap keeps, and for one that has no user."""
     frame = people(3000, users=400)
     declared = {"user": {"column": "who", "max_rows": 2}, "columns": {"age": {"range": [0, 100], "missing": "refuse"}}}
     keep = kept_by_hand(frame["who"], 2, 1, False)
@@ -394,7 +397,7 @@ def test_errors_name_the_row_of_the_input():
 
 @pytest.mark.parametrize("separation", [1, 700])
 def test_the_outlook_states_the_cost_of_a_users_rows_that_teach(separation):
-    """The figures of the run itself: what one row may cost, and the worst places of several."""
+    """The figures of the run itself: the cost of one row, and the worst pattern of several."""
     words = {"rows_per_user": 4, "user_separation": separation}
     found = outlook_of(30_000, 9, epsilon=1.0, **words)
     encoder = PrivateEncoder(epsilon=1.0, **words)
@@ -407,7 +410,7 @@ def test_the_outlook_states_the_cost_of_a_users_rows_that_teach(separation):
         assert one.mu <= found.mu
         assert one.share == pytest.approx(one.mu**2 / found.mu**2)
         assert one.share <= one.allowed == one.rows / 4
-    # as far apart fewer rows of a user leave each more, and by one row it is a row's budget
+    # at the same distance, fewer rows of a user leave more for each, and one row has a row's budget
     assert [one.rows_per_user for one in found.users] == [1, 2, 4, 8, 16]
     assert found.users[0].mu == pytest.approx(found.mu)
     plan = found.plan
@@ -426,7 +429,7 @@ def test_the_outlook_states_the_cost_of_a_users_rows_that_teach(separation):
 
 @pytest.mark.parametrize("weights", ["linear", "uniform"])
 def test_an_average_behind_an_encoding_that_all_rows_of_a_user_may_have_taught(weights):
-    """What m rows move of an average is concave in m: the figure is that of the worst division of them."""
+    """The effect of m rows on an average is concave in m: the figure is that of the worst division of them."""
     rng, n = np.random.default_rng(0), 1000
     rows = {"age": rng.normal(50.0, 10.0, n).round(2), "town": rng.choice(["Oslo", "Bergen"], n)}
     rows |= {"who": rng.integers(0, 2, n).astype(str), "state": np.where(rows["age"] > 50.0, "ill", "well")}

@@ -1,9 +1,9 @@
-"""Fuzz targets of the parsers of text that are privol's own, each held against a plain reader.
+"""Fuzz targets of privol's own text parsers, each compared with a plain reader.
 
 ``python tests/core/fuzz/fuzz_streams.py csv -max_total_time=240`` runs one of them under atheris (libFuzzer); the suite
 runs :func:`mutations` of the seeds through the same checks. The first four bytes of an input choose options and the
-sizes of chunks, the rest is the file. A check accepts two ends: the rows that the plain reader finds, or a StreamError
-where it finds none, in the same row where that is known.
+sizes of chunks; the rest is the file. A check accepts two outcomes: the rows that the plain reader finds, or a
+StreamError where it finds none, in the same row where that row is known.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _columns(make: Callable[[], Any], kinds_of: Callable[[Any], dict[str, Any]])
 
 
 def _compare(found: Callable[[], Any], expected: Callable[[], Any], lenient: bool = False) -> None:
-    """Hold what was found against what is expected; ``lenient``: an error that the plain reader does not know."""
+    """Compare the result with the expected one; ``lenient`` allows an error that the plain reader does not raise."""
     try:
         want = expected()
     except Refused as err:
@@ -93,7 +93,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def check_csv(data: bytes, path: Path) -> None:
-    """Read two kinds of columns, numbers and text in turn, and hold them against the csv module's."""
+    """Read two kinds of columns, numbers and text in turn, and compare them with the csv module's."""
     choice, text = _bytes(data)
     missing = ("?",) if choice[0] & 1 else ()
     newlines = bool(choice[0] & 2)
@@ -144,7 +144,7 @@ def check_csv(data: bytes, path: Path) -> None:
             raise Refused(None)
         return rows
 
-    # one column is refused where another separator would give more, binary data and UTF-16 always
+    # one column is refused where another separator would give more columns; binary data and UTF-16 always
     lenient = sep.encode() not in text or b"\0" in text or text[:2] in (b"\xff\xfe", b"\xfe\xff") or not text
     # bytes that a one-byte encoding does not define are refused in comments too
     lenient = lenient or (encoding != "utf-8" and "\ufffd" in text.decode(encoding, "replace"))
@@ -170,7 +170,7 @@ def _csv_records(text: bytes, sep: str, comment: str | None, encoding: str, newl
             yield before
         before = [_csv_checked(cell, newlines) for cell in cells]
     if before != ["end"]:
-        yield [BAD]  # a quote is open at the end
+        yield [BAD]  # a quote is still open at the end
 
 
 def _one_byte(byte: bytes, encoding: str) -> str:
@@ -203,7 +203,7 @@ def _csv_cell(cell: str, number: bool, missing: set[str], decimal: str) -> float
 
 
 def check_json(data: bytes, path: Path) -> None:
-    """Read the keys as numbers and as text in turn, and hold them against the json module's."""
+    """Read the keys as numbers and as text in turn, and compare them with the json module's."""
     choice, text = _bytes(data)
     path.write_bytes(text)
 
@@ -234,7 +234,7 @@ def check_json(data: bytes, path: Path) -> None:
                     refused = len(objects) + 1
                     break
         if refused and refused <= 2:
-            raise Refused(None)  # the first lines are looked at for keys before any cell is
+            raise Refused(None)  # the first lines are searched for keys before any cell is read
         names = list(dict.fromkeys(key for found in objects[:2] for key in found))
         if not names:
             raise Refused(None)
@@ -287,7 +287,7 @@ def _json_cell(value: Any, kind: str) -> float | str | None:
 
 
 def check_libsvm(data: bytes, path: Path) -> None:
-    """Hold the rows against scikit-learn's reader of the whole file."""
+    """Compare the rows with scikit-learn's reader of the whole file."""
     choice, text = _bytes(data)
     zero_based = bool(choice[0] & 1)
     path.write_bytes(text)
@@ -309,7 +309,7 @@ def check_libsvm(data: bytes, path: Path) -> None:
             raise Refused(None)
         return X.toarray().tolist(), y.tolist()
 
-    # carriage returns and compressed data are refused or read, scikit-learn takes them for something else
+    # carriage returns and compressed data are refused or read; scikit-learn takes them for something else
     _compare(found, expected, lenient=True)
 
 
@@ -346,7 +346,7 @@ _PIECES = [
 
 
 def mutations(kind: str, n: int, seed: int) -> Iterator[bytes]:
-    """Yield ``n`` inputs made of the seeds of a format: bytes changed, pieces put in, taken out, repeated, joined."""
+    """Yield ``n`` inputs made from a format's seeds: bytes changed, pieces inserted, removed, repeated or joined."""
     draw = random.Random(f"{kind} {seed}")
     for _ in range(n):
         data = bytearray(draw.choice(SEEDS[kind]))
@@ -379,7 +379,7 @@ def main() -> None:
             (corpus / str(i)).write_bytes(seed)
         dictionary = Path(folder) / "words"
         dictionary.write_text("".join('"' + "".join(f"\\x{b:02x}" for b in piece) + '"\n' for piece in _PIECES))
-        # imported anew, with the counters that libFuzzer looks at
+        # imported again, with the counters that libFuzzer reads
         for name in [name for name in sys.modules if name.startswith(ROOMS)]:
             del sys.modules[name]
         with atheris.instrument_imports(include=[*ROOMS]):
