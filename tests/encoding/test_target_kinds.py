@@ -211,8 +211,7 @@ ROWS = st.tuples(CELLS, CELLS, CELLS)
 def test_rows_of_a_user_move_no_more_where_rows_may_be_null(
     others, mine, places, labels, regression, only_text, cut, adjacency
 ):
-    """Any rows of a user in the phase "kinds", replaced by any others or by null rows, move all counts by what is
-    charged.
+    """Replacing any rows of a user in the phase "kinds" by others or by null rows moves all counts as charged.
 
     For k rows this is k times what the noise covers for one row; the rows with a target are among the counts, and null
     rows count nowhere.

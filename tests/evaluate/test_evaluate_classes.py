@@ -1,4 +1,4 @@
-"""Runs with a score for each class, evaluated: metrics by their definitions, regret, private metrics; their streams."""
+"""Evaluated runs with a score for each class: metrics by their definitions, regret, private metrics, streams."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_weights_of_two_classes_count_in_the_loss_not_in_the_log_loss(rows):
 
 
 def test_figures_do_not_depend_on_the_form_of_the_rows(rows):
-    """Blocks, layout and a delay."""
+    """The same figures for any blocks, any layout and a delay."""
     X, _ = rows
     expected = progressive(learner_of(), stream_of(rows))
     for stream in (stream_of(rows, 600), stream_of((sparse.csr_matrix(X), rows[1]), 50)):
@@ -130,7 +130,7 @@ def test_unknown_metrics_are_refused(rows):
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 @pytest.mark.parametrize(("loss", "radius"), [("softmax", 2.0), ("softmax", 50.0), ("logistic", 2.0), ("hinge", 2.0)])
 def test_the_best_fixed_model(loss, radius, weights, rows):
-    """Beside a general optimiser's; no model of the ball is better by more than the gap."""
+    """Compared with a general optimiser: no model of the ball is better by more than the gap."""
     X, labels = rows
     v = np.column_stack([X * np.minimum(1.0, 1.0 / np.linalg.norm(X, axis=1))[:, None], np.ones(N)])
     y = np.searchsorted(LABELS, labels)
@@ -236,7 +236,7 @@ def test_a_schema_of_classes(tmp_path):
 
 
 def test_log_probabilities_far_out():
-    """Sigmoids that all vanish still have shares."""
+    """Even if all sigmoids underflow, the classes still have shares."""
     scores = np.array([[-800.0, -801.0, -900.0], [900.0, 800.0, -900.0]])
     for loss in ("softmax", "logistic"):
         logs = log_probabilities(get_loss(loss), scores)

@@ -1,4 +1,4 @@
-"""Private metrics: exact totals, the sensitivity that is claimed and no more, the noise, the two accounts."""
+"""Private metrics: exact totals, the claimed sensitivity and no more, the noise, the two accounts."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def extremes():
 
 @pytest.mark.parametrize("task", [Task(get_loss("logistic")), Task(get_loss("absolute"))], ids=["labels", "numbers"])
 def test_no_row_moves_the_totals_by_more_than_is_claimed(task):
-    """Over extreme rows, whatever the loss returns; the claims are reached."""
+    """For extreme rows, whatever the loss returns; the claims are attained."""
     first, loss = row_values(*extremes(), task, 1.0, 2.0)
     pairs = np.unique(np.column_stack([first, loss]), axis=0) / UNITS
     assert pairs.min() == 0.0
@@ -162,7 +162,7 @@ def test_a_loss_that_is_not_a_number_counts_as_the_worst():
 
 @pytest.mark.parametrize("delay", [0, 30])
 def test_one_row_moves_one_window_only(data, delay):
-    """Given the models: with equal models in both streams the other windows are equal, and one moves by the claim."""
+    """Given the models: if both streams have equal models, one window moves by the claim and the others are equal."""
     rng = np.random.default_rng(0)
     for row in (0, 99, 100, 350, 599):
         X, labels, targets = (part.copy() for part in data)
@@ -195,7 +195,7 @@ def test_the_noise_covers_the_sensitivity_in_exact_arithmetic():
 
 
 def noise_of(windows, factor=1.0):
-    """Noise of many windows of one row each, in units of ``factor`` times the standard deviation that is reported."""
+    """The noise of many windows of one row each, in units of ``factor`` times the reported standard deviation."""
     length = 4000
     private = PrivateMetrics(mu=0.5, window_rows=1, random_state=17)
     metrics = windows_of(private, horizon=length, **windows)
@@ -210,7 +210,7 @@ def noise_of(windows, factor=1.0):
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_noise_has_its_scale(adjacency):
-    """Rejects two thirds and three halves of it. Rate: metrics.scale, for the pair of totals together."""
+    """Rejects two thirds and three halves of the scale. Rate: metrics.scale, for the pair of totals together."""
     z = noise_of({"adjacency": adjacency})
 
     def accepted(sample):
@@ -234,7 +234,7 @@ def test_noise_is_independent_between_windows_and_totals():
 
 
 def test_noise_is_not_that_of_the_models(data):
-    """The same key for both: other words all the same. And without a seed two runs differ."""
+    """The words differ even with the same key for both. Without a seed two runs differ."""
     learner = privol.PIGD(random_state=5, **{**SETTINGS, "release": 60})
     private = PrivateMetrics(mu=0.1, window_rows=60, random_state=5)
     first = progressive(learner, stream_of(data), private=private).private.windows
@@ -258,7 +258,7 @@ def test_the_two_parts_fit_and_never_exceed(epsilon, log_delta, share):
     try:
         split = split_budget(epsilon, delta, share)
     except InvalidParameter:
-        # epsilon at so small a mu is 0 at this delta
+        # epsilon is 0 at this delta for so small a mu
         assert gdp_delta(0.0, gdp_mu(epsilon, delta) * math.sqrt(1 - share)) <= delta
         return
     rest, mu = gdp_mu(split.epsilon, delta), gdp_mu(epsilon, delta)
@@ -342,7 +342,7 @@ def test_metrics_that_do_not_fit_stop_the_run_before_it_begins(data):
 
 @pytest.mark.parametrize(("stop", "released"), [(50, 0), (99, 1), (250, 3)])
 def test_an_interrupted_run_keeps_what_was_released(data, stop, released):
-    """The windows so far were handed out and are paid for; nothing more is released."""
+    """The windows so far were released and are paid for; nothing more is released."""
     ledger, seen = Ledger(), []
 
     def interrupt(learner, _):
@@ -395,7 +395,7 @@ def test_a_short_stream_releases_its_last_window(data):
     assert [w.rows for w in late.private.windows] == [143] * 4 + [28]
 
 
-# ---- what is said --------------------------------------------------------------------------------------------
+# ---- statements ---------------------------------------------------------------------------------------------
 
 
 def test_record_and_sentence(data):
@@ -451,7 +451,7 @@ def test_comparison_hands_the_private_metrics_on(data):
     found = compare(made, stream_of(data), private=PrivateMetrics(mu=0.1))
     assert len(found.private.windows) == 20
     assert [a.learner for a in made.ledger_.accounts] == ["PrivateMetrics", "PIGD"]
-    assert "windows" not in json.dumps(found.to_record())  # they are no part of what is not private
+    assert "windows" not in json.dumps(found.to_record())  # they are not part of the figures without privacy
 
 
 def test_report_of_private_metrics(data, capsys):
@@ -486,14 +486,14 @@ def test_parameters_are_checked(data):
 
 @pytest.mark.parametrize("changes", [{"epsilon": math.inf}, {"random_state": 3}])
 def test_windows_are_no_more_private_than_the_models_that_they_evaluate(data, changes):
-    """A row moves later windows through the models: with exact or seeded models the windows' noise hides nothing."""
+    """A row moves later windows through the models: with exact or seeded models the windows' noise protects nothing."""
     found = progressive(privol.PIGD(**{**SETTINGS, **changes}), stream_of(data), private=PrivateMetrics(mu=0.1)).private
     assert found.to_record()["private"] is False
     assert found.guarantee.sentence().startswith(("NO PRIVACY", "NOT PRIVATE"))
 
 
 def test_one_row_moves_later_windows_through_the_models():
-    """Why the windows' own mu is not theirs alone: row 1 decides the model that all later rows are evaluated with."""
+    """The reason why the windows' mu is not the whole cost: row 1 decides the model that evaluates all later rows."""
     X = np.full((400, 1), 1e-3)
     X[0] = 1.0
     accuracy = []

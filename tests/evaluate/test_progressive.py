@@ -1,4 +1,4 @@
-"""Progressive validation: scores of the kernel, delay, ranks, curves, and that watching changes nothing."""
+"""Progressive validation: scores of the kernel, delay, ranks, curves; observing a run changes nothing."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def watched(learner, stream):
 
 
 def answers(n, delay):
-    """Questions and answers in the order in which they come: (row, whether its label is now known).
+    """Questions and answers in order of arrival: (row, whether its label is now known).
 
-    Row i's label comes at moment i + delay; at each moment the labels that are due come before the row.
+    The label of row i arrives at moment i + delay; at each moment the labels that are due come before the row.
     """
     waiting = []
     for i in range(n):
@@ -75,7 +75,7 @@ def answers(n, delay):
 
 
 def twin_scores(data, loss, delay, settings=SETTINGS):
-    """Scores by plain NumPy of the released models, row by row."""
+    """Scores of the released models in plain NumPy, row by row."""
     X, labels, targets = data
     kind = losses.get_loss(loss).kind
     learner = privol.PIGD(loss=loss, horizon=N, **settings)
@@ -181,7 +181,7 @@ def own_loss(fail_at=math.inf):
 
 
 def test_a_failing_loss_leaves_nothing_behind(data):
-    """The block is undone, and none of its rows is handed on; what was before stays."""
+    """The block is undone, and none of its rows is passed on; earlier blocks stay."""
     recorder = Recorder()
     learner = privol.PIGD(loss=own_loss(150), **SETTINGS)
     with pytest.raises(ZeroDivisionError):
@@ -232,7 +232,7 @@ def test_an_interrupt_passes_on_every_learnt_row(data, monkeypatch):
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 @pytest.mark.parametrize("delay", [0, 1, 2, 50, 97, 98, 300, 699, 5000])
 def test_delay(data, loss, delay):
-    """Each row is scored by the model of the rows whose labels have come; the run itself is the same."""
+    """Each row is scored by the model of the rows whose labels have arrived; the run itself is unchanged."""
     kind = losses.get_loss(loss).kind
     learner = privol.PIGD(loss=loss, **SETTINGS)
     found = progressive(learner, stream_of(data, kind), delay=delay)

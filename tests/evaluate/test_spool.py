@@ -1,4 +1,4 @@
-"""Arrays in memory, then in a file: what is read is what was added, wherever it lies."""
+"""Arrays in memory, then in a file: reading returns what was added, wherever it is stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_spool_returns_what_was_added(size: int) -> None:
         held = part.copy()
         spool.append(held)
         other.append(held[:, :1])
-        held[:] = np.nan  # what was added stays as it was
+        held[:] = np.nan  # the stored values do not change
     for start in range(len(whole)):
         for count in range(len(whole) - start + 1):
             assert np.array_equal(spool.read(start, count), whole[start : start + count])

@@ -1,4 +1,4 @@
-"""The experiments on synthetic rows run, and docs/experiments.md says what they wrote (docs/local.md: another file)."""
+"""The experiments on synthetic rows run, and docs/experiments.md agrees with their output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_experiment_has_its_place(name):
-    assert bool(written(name)) is (name != "year_prediction")  # whose file was not at hand
+    assert bool(written(name)) is (name != "year_prediction")  # its file was not available
     assert f"python experiments/{name}.py" in page_of(name).read_text(encoding="utf-8")
 
 
@@ -43,7 +43,7 @@ def test_the_explain_experiment_runs(tmp_path, experiments):  # noqa: F811
     (sigmoid, now), (loss, loss_now, best), (slope, slope_now) = ([*map(float, cell.split(", "))] for cell in off[2:])
     assert now < sigmoid
     assert best - 1e-4 <= loss_now < loss
-    assert slope < slope_now < 1.2  # a sigmoid is too sure
+    assert slope < slope_now < 1.2  # a sigmoid is overconfident
 
 
 # ---- regret_table ---------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def test_regret_table_runs(tmp_path, experiments):  # noqa: F811
 
 
 def test_every_printed_regret_is_reproduced(experiments):  # noqa: F811
-    """What the page says of each cell follows from its figures, and the printed ones are all there."""
+    """The page's statements on each cell follow from its figures, and all printed cells are there."""
     script = experiments("regret_table")
     rows = written("regret_table")
     assert [(cells[0], cells[1]) for cells in rows] == [
@@ -72,7 +72,7 @@ def test_every_printed_regret_is_reproduced(experiments):  # noqa: F811
 
 
 def test_one_printed_regret_is_reproduced_now(experiments):  # noqa: F811
-    """Noise of fixed keys; the deviation of a run is 0.0007, so a mean of two misses by chance below 1e-12."""
+    """Noise of fixed keys; the deviation of a run is 0.0007, so a mean of two fails by chance with less than 1e-12."""
     script = experiments("regret_table")
     game = script.Game(*script.synthetic(script.ROWS), 0.05, 5.0)
     found = [
@@ -105,7 +105,7 @@ def test_the_page_shows_the_order_of_the_designs(experiments):  # noqa: F811
     assert {key: printed for key, (printed, _) in shifts.items()} == experiments("linear_regression").SHIFTS
     for (_, shift), (printed, cell) in shifts.items():
         mean, _, spread = cell.split()
-        if shift != 1.0:  # the page says why
+        if shift != 1.0:  # the page explains it
             assert abs(float(mean) - printed) <= max(2 * float(spread), printed / 10)
         else:
             assert float(mean) < printed
@@ -122,7 +122,7 @@ def grown(script, name):
 
 
 def test_the_regret_of_private_least_squares_grows_with_a_logarithm(experiments):  # noqa: F811
-    """From one run to another the exponent varies by 0.006: that of ln(T)^1.5 is 0.14 here, that of sqrt(T) 0.5."""
+    """Between runs the exponent varies by 0.006: that of ln(T)^1.5 is 0.14 here, that of sqrt(T) 0.5."""
     script = experiments("growth")
     growth = grown(script, "PQFTL, epsilon = 10")
     assert growth.power < 0.14
@@ -133,7 +133,7 @@ def test_the_regret_of_private_least_squares_grows_with_a_logarithm(experiments)
 
 
 def test_the_fits_tell_a_root_from_a_logarithm(experiments):  # noqa: F811
-    """The source's own noise: its regret does grow with the square root."""
+    """With the source's own noise, whose regret does grow with the square root."""
     script = experiments("growth")
     growth = grown(script, "PIGD, noise of the paper's shape, epsilon = 10")
     assert growth.power == pytest.approx(0.5, abs=0.1)

@@ -1,4 +1,4 @@
-"""The arena's page says what its script wrote, and its medians follow from its cells."""
+"""The arena's page agrees with its script's output, and its medians follow from its cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTS = {"second half": "Second half, AUC", "rows after the end": "Rows after th
 
 
 def tables():
-    """Head and rows of each table of the page, by the words before it."""
+    """Header and rows of each table of the page, by the words before it."""
     found, title = {}, ""
     for block in ARENA.read_text(encoding="utf-8").split("\n\n"):
         if block.startswith("| "):

@@ -1,4 +1,4 @@
-"""The experiments on real sets: readers on small files of the same formats, runs on samples, what the page says."""
+"""The experiments on real data sets: readers on small files of the same formats, runs on samples, the page."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_page_has_private_least_squares_ahead():
 
 
 def songs(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the set's shape, and years that depend on them a little; five decimals, as published."""
+    """Rows of the set's shape, and years that depend weakly on them; five decimals, as published."""
     rng = np.random.default_rng(1)
     size = np.array([6.0, *[50.0] * 11, *[1000.0] * 12, *[300.0] * 66])
     middle = np.array([43.0, *[0.0] * 11, *[1500.0] * 12, *[0.0] * 66])

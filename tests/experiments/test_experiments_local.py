@@ -1,4 +1,4 @@
-"""The experiments on reports run, and docs/local.md says what they wrote."""
+"""The experiments on reports run, and docs/local.md agrees with their output."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_constant_l2_has_no_rate_and_a_growing_one_the_papers():
 
 
 def test_descent_is_the_same_at_every_scale(experiments):  # noqa: F811
-    """Why one sweep serves for all norms: a power of two as the factor changes no bit."""
+    """The reason why one sweep serves for all norms: a power of two as the factor changes no bit."""
     sweeps, betting = experiments("sweeps"), experiments("betting")
     for randomizer in betting.RANDOMIZERS:
         found = [
@@ -105,7 +105,7 @@ def test_a_sweep_is_charged_with_all_of_its_runs(experiments):  # noqa: F811
 
 
 def test_the_risk_is_computed(experiments):  # noqa: F811
-    """Against the mean over 40,000 rows, to seven of its deviations: off by chance below 1e-11."""
+    """Compared with the mean over 40,000 rows, within seven deviations: fails by chance with less than 1e-11."""
     betting = experiments("betting")
     for dim in (2, 10, 54):
         game = betting.Regression(dim, 40_000, 3.0)
@@ -123,7 +123,7 @@ def test_betting_runs(tmp_path, experiments):  # noqa: F811
 
 
 def test_the_specifications_table_is_reproduced(experiments):  # noqa: F811
-    """Excess risks of the page against the printed means of five runs, within three deviations of these and 5 %."""
+    """Excess risks of the page against the printed means of five runs, within three of their deviations and 5 %."""
     printed = experiments("betting").PRINTED
     rows = [cells for cells in written("betting") if len(cells) == 8]
     assert len(rows) == len(printed)
@@ -135,7 +135,7 @@ def test_the_specifications_table_is_reproduced(experiments):  # noqa: F811
 
 
 def test_the_page_shows_who_wins():
-    """Descent with the best step is ahead of betting but for cells where both learn next to nothing."""
+    """Descent with the best step beats betting except in cells where both learn next to nothing."""
     rows = {tuple(cells[:4]): [number(cell) for cell in cells[4:]] for cells in written("betting") if len(cells) == 9}
     assert len(rows) == 12 * 4 + 12 * 3
     for (randomizer, dim, epsilon, name), cells in rows.items():
@@ -178,7 +178,7 @@ def test_multiscale_runs(tmp_path, experiments):  # noqa: F811
 
 
 def test_the_page_shows_where_the_aim_is_met():
-    """At most 1.5 times the error of the best constant step but once; less than BANCO where there is a signal."""
+    """At most 1.5 times the error of the best constant step, with one exception; less than BANCO on a signal."""
     rows = written("multiscale")
     assert [len(cells) for cells in rows] == [7] * 27 + [8] * 16
     missed, signals = [], 0
@@ -194,20 +194,20 @@ def test_the_page_shows_where_the_aim_is_met():
     assert missed == [(["covtype", "privunit", "8"], 1.7)]
 
 
-# ---- the tables, and what comes out today -----------------------------------------------------------------------
+# ---- the tables against results of today ------------------------------------------------------------------------
 
 
 def near(found: list[float], mean: float, deviation: float, runs: int) -> None:
-    """Whether some runs and a cell of the page, of so many others, have one mean: five standard errors, and rounding.
+    """Check that a few runs and a cell of the page have one mean: within five standard errors, and rounding.
 
-    Means of eight runs and of 20: off by chance in fewer than one of 10^5 cells.
+    Means of eight runs and of 20: fails by chance in fewer than one of 10^5 cells.
     """
     error = deviation * math.sqrt(1 / len(found) + 1 / runs)
     assert abs(np.mean(found) - mean) < 5 * error + 0.05 * mean, (np.mean(found), mean, error)
 
 
 def test_small_reruns_agree_with_the_page(experiments):  # noqa: F811
-    """New rows and noise in cells of each table of synthetic rows: the page is no memory of an older version."""
+    """New rows and noise in cells of each table of synthetic rows: the page describes the present version."""
     sweeps, betting, bandit = experiments("sweeps"), experiments("betting"), experiments("bandit_regret")
     keys = range(5_000, 5_008)
     for values, cells in ((1, written("bandit_regret")[1]), (2, written("bandit_regret")[9])):
@@ -233,7 +233,7 @@ def test_small_reruns_agree_with_the_page(experiments):  # noqa: F811
 
 
 def test_small_reruns_on_real_rows_agree_with_the_page(experiments, tmp_path):  # noqa: F811
-    """New noise on the rows that come with privol, in a cell of each of both tables of real rows."""
+    """New noise on the rows that come with privol, for one cell in each of the two tables of real rows."""
     sweeps, script = experiments("sweeps"), experiments("betting_data")
     (game,) = script.found_in(tmp_path, script.ROWS)  # an empty folder: covtype alone
     given, keys = {"epsilon": 4.0, "randomizer": "privunit"}, range(5_000, 5_004)

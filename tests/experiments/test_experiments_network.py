@@ -1,4 +1,4 @@
-"""The experiments on nodes that learn together run, and docs/network.md says what they wrote."""
+"""The experiments on networks of nodes run, and docs/network.md agrees with their output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def spread(cell: str) -> float:
 
 
 def diabetes(folder: Path, rows: int = 200) -> None:
-    """Stays in hospital with the columns that the schema knows; every second patient had an emergency visit."""
+    """Hospital stays with the columns that the schema declares; every second patient had an emergency visit."""
     schema = sets.schema_of("diabetic_data")
     columns = ["patient_nbr", *schema["columns"], "readmitted"]
     lines = [",".join(columns)]
@@ -49,11 +49,11 @@ def small(experiments: Any, name: str = "tiny", rows: int = 160) -> Any:  # noqa
     return nodes.Rows(name, X, (X[:, 0] > 0).astype(np.float64), X, (X[:, 0] > 0) * 1.0)
 
 
-# ---- what is measured -----------------------------------------------------------------------------------------
+# ---- measurements ---------------------------------------------------------------------------------------------
 
 
 def test_losses_of_nodes_are_those_of_progressive_evaluation(experiments):  # noqa: F811
-    """Every row is predicted by its own node's model: looked at from outside, round by round, the same sum."""
+    """Every row is predicted by its own node's model: computed round by round from outside, the sum is the same."""
     data, rows = nodes, small(experiments)
     given = {"nodes": 8, "topology": "ring", "epsilon": 2.0, "radius": 3.0}
     found = data.along(data.learner_of(3, **given), rows)
@@ -129,7 +129,7 @@ def test_network_accuracy_runs(tmp_path, experiments, monkeypatch):  # noqa: F81
     monkeypatch.setattr(script, "L1", {"noise": (1.0, None), "rda": (1e-3,), "published": (1e-3,)})
     rows = experiments.sample("network_accuracy", tmp_path, str(tmp_path), "--runs", "1")
     assert [len(cells) for cells in rows] == [11] * 12 + [7] * (16 + 8) + [5] * 8 + [7] * 3
-    assert [number(cells[6]) > 80 for cells in rows[:2]] == [True, True]  # half of the words tell the label
+    assert [number(cells[6]) > 80 for cells in rows[:2]] == [True, True]  # half of the words determine the label
     assert {cells[2] for cells in rows[:3]} == {"82.51", "74.64", "65.72"}
 
 
@@ -140,7 +140,7 @@ def test_network_says_what_is_missing(tmp_path, experiments, capsys):  # noqa: F
     assert "has no diabetic_data.csv, covtype.data, adult.data, adult.test" in told
 
 
-# ---- what the page says ---------------------------------------------------------------------------------------
+# ---- statements on the page ------------------------------------------------------------------------------------
 
 
 def test_the_page_shows_regret_by_privacy_and_noise():
@@ -191,7 +191,7 @@ def test_the_page_shows_that_batches_are_smoother_and_better():
 
 
 def test_the_page_shows_table_3():
-    """What is printed cannot be had by Algorithm 1; whole rounds of Gaussian noise are better at epsilon = 1."""
+    """Algorithm 1 does not attain the printed figures; whole rounds of Gaussian noise are better at epsilon = 1."""
     rows = [cells for cells in written("network_accuracy") if len(cells) == 11]
     assert len(rows) == 12
     for cells in rows:

@@ -1,4 +1,4 @@
-"""The offline experiments run, and docs/offline.md says what they wrote."""
+"""The offline experiments run, and docs/offline.md agrees with their output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def spread(cell: str) -> float:
 
 
 def stand_in(folder: Path) -> Path:
-    """An interpreter that says what diffprivlib's worker would: accuracy, seconds, iterations for each setting."""
+    """An interpreter that prints what diffprivlib's worker would: accuracy, seconds, iterations for each setting."""
     file = folder / "python"
     file.write_text(
         f"#!{sys.executable}\nimport json, sys\nimport numpy as np\nrows = np.load(sys.argv[2])\n"
@@ -57,14 +57,14 @@ def test_offline_runs(tmp_path, experiments, monkeypatch):  # noqa: F811
 def test_offline_without_what_is_missing(tmp_path, experiments, capsys):  # noqa: F811
     covtype(tmp_path)
     rows = experiments.sample("offline", tmp_path, str(tmp_path), "--runs", "1")
-    assert [len(cells) for cells in rows] == [4] * 10  # nothing of diffprivlib's
+    assert [len(cells) for cells in rows] == [4] * 10  # no rows of diffprivlib
     assert "rcv1 is left out: " in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         experiments.run("offline", str(tmp_path / "empty"), "--quick")
 
 
 def test_the_rule_is_public_and_in_the_units_of_the_noise(experiments):  # noqa: F811
-    """A score moves by about ``1 / multiple``: of output perturbation by ``sqrt(dim) R`` scales, D = 2 R."""
+    """A score moves by about ``1 / multiple``: for output perturbation by ``sqrt(dim) R`` scales, D = 2 R."""
     script = experiments("offline")
     X, y = np.zeros((5_000, 99)), np.zeros(5_000)
     for kind, multiple in ((OutputPerturbation, 2.0), (ObjectivePerturbation, 1.0)):
@@ -85,7 +85,7 @@ def test_the_page_has_the_multiples_that_were_chosen(experiments):  # noqa: F811
 
 
 def test_the_page_shows_accuracy_by_epsilon():
-    """From epsilon = 1 objective perturbation is the better of the two, rcv1 apart; both gain with epsilon."""
+    """From epsilon = 1 on, objective perturbation is the better one except on rcv1; both improve with epsilon."""
     rows = [cells for cells in written("offline") if len(cells) == 4]
     begin = [i for i, cells in enumerate(rows) if cells[0] == "OutputPerturbation"]
     assert len(begin) == 4
@@ -95,7 +95,7 @@ def test_the_page_shows_accuracy_by_epsilon():
         for name in ("OutputPerturbation", "ObjectivePerturbation"):
             first, _, last = map(number, part[name])
             assert first <= last <= plain + 0.5
-        if "diffprivlib" in part:  # not rcv1: the page says so
+        if "diffprivlib" in part:  # not on rcv1: the page says so
             for mine, worse in zip(part["ObjectivePerturbation"][1:], part["OutputPerturbation"][1:], strict=True):
                 assert number(mine) > number(worse)
     assert "offline.svg" in OFFLINE.read_text(encoding="utf-8")

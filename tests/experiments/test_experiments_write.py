@@ -1,4 +1,4 @@
-"""Scripts write into the documentation only when they are told to, and only from all of their data."""
+"""Scripts write into the documentation only on request, and only from all of their data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_one_missing_file_of_several_is_an_error_where_the_page_is_written(tmp_p
 
 
 def test_without_write_the_table_is_printed(experiments, capsys):  # noqa: F811
-    """Also where it is no sample."""
+    """Also when it is not a sample."""
     before = contents()
     script = experiments("common")
     script.write("regret_table", ["| a |"], None)

@@ -1,4 +1,4 @@
-"""The noise in a released model: by hand, by many runs, and none where it is not known."""
+"""The noise in a released model: by hand, from many runs, and none where it is unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from privol.factorizations import factorization
 
 
 def test_norm_of_a_weighted_sum_of_prefixes():
-    """Beside the matrices written out."""
+    """Compared with the explicit matrices."""
     made, steps = factorization("blt", 40), 40
     theta, omega = made.recursion
     first = [1.0] + [sum(w * t**k for t, w in zip(theta, omega, strict=True)) for k in range(steps - 1)]
@@ -30,7 +30,7 @@ def test_norm_of_a_weighted_sum_of_prefixes():
 
 
 def test_norms_of_the_difference_of_two_averages():
-    """Beside their weights written out; of the identity they are those of a walk."""
+    """Compared with their explicit weights; for the identity they are those of a random walk."""
     quick, slow = np.array([1.0, 0.9, 0.4, 0.5, 0.3]), np.array([1.0, 0.9, 0.2, 0.1, 0.3])
     walk = factorization("blt", 5, theta=(), omega=())
     for made in (factorization("blt", 40), walk):
@@ -42,13 +42,13 @@ def test_norms_of_the_difference_of_two_averages():
                 mean[step] = counts[step]
             expected = made.average_norm((one - other)[: step + 1], step + 1)
             assert found[step] == pytest.approx(expected, rel=1e-9, abs=1e-15)
-    assert found[2] == pytest.approx(0.2 * np.hypot(1.0, 0.1))  # of the third step, and of a tenth of the second
+    assert found[2] == pytest.approx(0.2 * np.hypot(1.0, 0.1))  # the third step, and a tenth of the second
     with pytest.raises(privol.errors.InvalidParameter, match="at most 5"):
         walk.lag_norms(np.ones(6), np.ones(6))
 
 
 def test_weights_of_the_slow_average():
-    """Beside the recursion of the kernel."""
+    """Compared with the recursion of the kernel."""
     tuning = AdaptiveFTRL(horizon=30_000).calibrate(3, 30_000).tuning
     for step in (1, 2, 90, 2500):
         mean = np.zeros(step)
@@ -62,12 +62,12 @@ def test_weights_of_the_slow_average():
 
 
 def within(n, alpha):
-    """Between which the mean of n squares of unit Gaussians is, but for that probability at each end."""
+    """The interval that contains the mean of n squares of unit Gaussians, but for that probability at each end."""
     return chi2.ppf(alpha, n) / n, chi2.ppf(1.0 - alpha, n) / n
 
 
 def learnt(n_scores, seed, n=1000, features=240):
-    """A run whose gradients answer to nothing; how far their sums are out of the noise, by feature."""
+    """A run whose gradients depend on no data, and by how much their sums exceed the noise, by feature."""
     made = AdaptiveFTRL(
         loss="logistic" if n_scores == 1 else "softmax",
         horizon=n,
@@ -89,10 +89,10 @@ def learnt(n_scores, seed, n=1000, features=240):
 @pytest.mark.statistical
 @pytest.mark.parametrize("n_scores", [1, 3])
 def test_the_band_is_the_deviation_of_runs_with_fixed_gradients(n_scores):
-    """Sums far out of the noise have the deviation that is stated, others at most that and no less than half.
+    """Sums far above the noise have the stated deviation; others have at most that, and at least half.
 
-    What is stated is read off noisy models, hence the tenth. The squares of n deviations over that have the law of
-    chi-squared; a deviation that is off by a half, either way, is found.
+    The stated deviation is computed from noisy models, hence the tenth. The squares of n deviations over it have a
+    chi-squared distribution; a deviation that is wrong by a half in either direction is detected.
     """
     runs = [learnt(n_scores, seed) for seed in range(4)]
     far = runs[0][1]
@@ -110,7 +110,7 @@ def test_the_band_is_the_deviation_of_runs_with_fixed_gradients(n_scores):
 
 @pytest.mark.statistical
 def test_the_band_holds_the_mean_of_runs_on_the_same_rows():
-    """Of real runs, whose gradients take some of the noise back: at least 95 % of the bands, and none twice too wide.
+    """In real runs, gradients cancel some of the noise: at least 95 % of the bands hold, and none is twice too wide.
 
     40 features of 12 runs: the share of bands that hold the mean has a deviation of 0.01 at 0.95.
     """

@@ -1,4 +1,4 @@
-"""Shapes of columns: what the model computes, in the units of the column, whatever the kind of it."""
+"""Shapes of columns: what the model computes, in the column's units, for every kind of column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NUMBERS = PrivateRegressor(**BUDGET).fit(X, numbers_of(X))
 
 
 def brings(shape, cells):
-    """What a shape says of cells, between its points as between two knots; shape (n_scores, n)."""
+    """The contribution of a shape for given cells, between its points as between two knots; shape (n_scores, n)."""
     labels = list(shape.labels)
     found = []
     for values in shape.contribution:
@@ -41,7 +41,7 @@ def brings(shape, cells):
 
 @pytest.mark.parametrize("model", [CLASSES, NUMBERS])
 def test_shapes_add_up_to_the_scores(model):
-    """But for one constant: of rows that are encoded like those that were learnt, not yet scaled to their bound."""
+    """Up to one constant, for rows that are encoded like the learnt ones but not yet scaled to their bound."""
     found = model.explain(names={"town": TOWNS})
     rows = X.iloc[:300].assign(town=np.resize(TOWNS, 300))
     seconds = rows["when"].to_numpy("datetime64[s]").astype(float)
@@ -93,7 +93,7 @@ def test_influential_columns_come_first():
     means = dict(zip(town.labels, town.contribution[0], strict=True))
     assert set(TOWNS) <= set(town.labels)
     assert found.scores == ("well",)
-    assert means["Oslo"] < means["Bergen"]  # the score is that of being well
+    assert means["Oslo"] < means["Bergen"]  # the score is that of the class "well"
     (age,) = found.of("age")
     assert age.contribution[0][0] > age.contribution[0][-2]
     (cross,) = found.of("town*age")
@@ -116,7 +116,7 @@ def test_regression_is_in_units_of_the_target():
     (age,) = NUMBERS.explain().of("age")
     inside = ~np.isnan(age.places)
     slope = np.polyfit(age.places[inside], age.contribution[0][inside], 1)[0]
-    assert 1.0 < slope < 3.0  # 2 in the rows, less what regularization takes
+    assert 1.0 < slope < 3.0  # 2 in the rows, less the effect of regularization
     assert NUMBERS.explain().unit == "units of the target"
 
 
@@ -137,7 +137,7 @@ def test_three_classes_and_the_record():
 
 
 def test_rare_values_have_little_importance():
-    """Of a column nearly all of whose cells are one number the share may come out as 1."""
+    """In a column nearly all of whose cells are one number, the share may be 1."""
     schema = Schema.load({"columns": {"gain": {"knots": [0, 0], "shape": "apart", "share": 1.0, "missing": "zero"}}})
     rows = np.zeros((400, 2))
     rows[::4, 1] = 1.0

@@ -1,4 +1,4 @@
-"""Probabilities where gradients were cut: those at which the mean of the cut gradients is 0."""
+"""Probabilities after clipped gradients: those at which the mean of the clipped gradients is 0."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA = Schema.load({"columns": {f"x{j}": {"knots": [0.0, 1.0, 2.0]} for j in r
 @given(st.lists(st.floats(-30.0, 30.0), min_size=2, max_size=6), st.floats(0.7072, 1.5))
 @settings(max_examples=150, deadline=None)
 def test_softmax(scores, cut):
-    """By the definition, and in the order of the scores."""
+    """By definition, and in the order of the scores."""
     s = np.array([scores])
     n = s.shape[1]
     p = class_probabilities(Softmax(), s, cut)[0]
@@ -51,7 +51,7 @@ def test_one_score(score, cut):
 
 
 def test_the_clipping_level_of_each_learner_is_known():
-    """Half of the slope of the longest row, for usual ones; not where a weight, or too hard a cut, says otherwise."""
+    """Half of the slope of the longest row, for usual ones; unknown after a class weight or too strong clipping."""
     longest, usual = SCHEMA.row_bound, SCHEMA.usual_norm
     words = {"x_bound": usual, "fit_intercept": False}
     assert cut_of(AdaptiveFTRL(**words), SCHEMA, 9, 2) == pytest.approx(0.5, rel=1e-9)
@@ -71,9 +71,9 @@ def test_the_clipping_level_of_each_learner_is_known():
 
 
 def test_probabilities_of_the_classifier_are_nearer_to_the_shares():
-    """Without noise, on rows whose probabilities are known: the sigmoid is too sure of them.
+    """Without noise, on rows whose probabilities are known: the sigmoid is overconfident.
 
-    The mean distance is 0.031 and 0.050 with the sigmoid; no noise of privacy, and a fixed seed.
+    The mean distance is 0.031, against 0.050 with the sigmoid; no privacy noise, and a fixed seed.
     """
     rows = table(20_000)
     p = 1.0 / (1.0 + np.exp(-((rows["dose"].to_numpy() - 2.5) * 0.5 + np.where(rows["town"] == "Oslo", 0.6, -0.6))))

@@ -1,4 +1,4 @@
-"""The banded square root: its limits, its norms by all coefficients, the bandwidth that is chosen, what is charged."""
+"""The banded square root: limits, norms from all coefficients, the default bandwidth, the charge."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def errors(f):
 
 @pytest.mark.parametrize("words", [{}, {"decay": 0.98}, {"window": 30}, {"decay": 0.9, "window": 7}], ids=str)
 def test_bandwidths_1_and_n_give_independent_and_square_root_designs(words):
-    """One coefficient: noise of its own for every step. All of them, or more: the square root."""
+    """One coefficient: independent noise for every step. All of them, or more: the square root."""
     n = 100
     alone = Independent(n, **words)
-    if "window" not in words:  # of these the decay is that of C, which is the identity
+    if "window" not in words:  # with a window, the decay is that of C, which is the identity
         np.testing.assert_allclose(errors(Banded(n, 1, **words)), errors(alone), rtol=1e-11)
     for whole in (Banded(n, n, **words), Banded(n, MOST_BANDWIDTH, **words)):
         assert whole.bandwidth == n
@@ -69,14 +69,14 @@ def test_norms_of_long_runs_are_those_of_all_coefficients(n, band, words):
 
 @pytest.mark.parametrize("band", [*range(2, 20), 100])
 def test_coefficients_of_the_decoder_settle(band):
-    """The polynomial of C has no zero so near to the unit circle that 32 bandwidths would not do."""
+    """The polynomial of C has no zero so close to the unit circle that 32 bandwidths would not suffice."""
     zeros = np.roots(Banded(1000, band).coefficients()[::-1])
     assert np.abs(zeros).min() ** band > 4.0 * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(("band", "decay"), [(1, 1.0), (2, 1.0), (1000, 1.0), (MOST_BANDWIDTH, 1.0), (1000, 0.99)])
 def test_coefficients_do_not_increase_and_norms_are_rounded_up(band, decay):
-    """Of exactly the doubles that the kernel has, rows of a user included."""
+    """For exactly the doubles that the kernel has, rows of a user included."""
     f = Banded(3 * band, band, decay=decay)
     c = f.coefficients()
     assert c[0] == 1.0
@@ -92,7 +92,7 @@ def test_coefficients_do_not_increase_and_norms_are_rounded_up(band, decay):
 
 
 def test_rows_a_bandwidth_apart_cost_the_root_of_their_number():
-    """And no nearer ones do, nor rows a bandwidth apart that are less than that in steps."""
+    """Closer rows do not, nor do rows a bandwidth apart that fall within fewer steps."""
     n = 4096
     for band, rows, leaf in ((64, 32, 1), (1024, 4, 1), (16, 10, 5)):
         f = Banded(n, band)
@@ -100,12 +100,12 @@ def test_rows_a_bandwidth_apart_cost_the_root_of_their_number():
         assert apart == pytest.approx(math.sqrt(rows) * f.column_norm, rel=1e-10)
         assert user_norm(f, rows, separation=(band - 1) * leaf, leaf=leaf) > apart * (1 + 1e-6)
         assert user_norm(f, rows, separation=band, leaf=2) > apart
-    # what separates the optimal band from the square root: 4 and 32 rows spread over all steps
+    # the square root, in contrast, costs more: 4 and 32 rows spread over all steps
     assert user_norm(SquareRoot(n), 4, separation=1024) > 2.2 * SquareRoot(n).column_norm
 
 
 def test_the_default_bandwidth_has_the_least_error():
-    """The least error of all that are looked at; the steps between rows of a user are among them."""
+    """The smallest error of all candidates; the steps between rows of a user are among them."""
     for n, rows, separation, leaf in ((50, 1, 1, 1), (3000, 5, 300, 1), (3000, 5, 300, 7), (3000, 100, 20, 1)):
         for objective in ("max", "mean"):
             words = {"objective": objective, "rows_per_user": rows, "user_separation": separation, "leaf": leaf}
@@ -153,7 +153,7 @@ def test_the_budget_holds_and_two_thirds_of_the_noise_would_break_it(rows, separ
 
 @pytest.mark.parametrize("band", [2, 50, 1000])
 def test_each_step_of_a_band_rounds_by_less_than_charged(band):
-    """As the kernel adds up, against exact fractions; and what is charged for all steps is in the noise."""
+    """In the kernel's order of summation, against exact fractions; the noise covers the charge for all steps."""
     f, worst = Banded(4 * band, band), 0.0
     c = f.coefficients().tolist()
     rng = np.random.default_rng(1)

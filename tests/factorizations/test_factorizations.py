@@ -55,7 +55,7 @@ def dense_tree(n: int) -> tuple[Matrix, Matrix]:
 
 
 def dense_honaker(n: int) -> tuple[Matrix, Matrix]:
-    """Best linear unbiased estimate of every prefix from the nodes complete by then: least squares, nothing else."""
+    """The best linear unbiased estimate of every prefix from the nodes complete by then, by least squares alone."""
     nodes = complete_nodes(n)
     c = rows_of(nodes, n)
     b = np.zeros((n, len(nodes)))
@@ -152,7 +152,7 @@ def test_honaker_is_the_best_estimate_and_the_plain_tree_is_not():
 
 @pytest.mark.parametrize("n", [1, 2, 3, 12, 33])
 def test_draws_are_the_new_nodes(n):
-    """One for the tree, all that end for Honaker's, those of the new word for the smooth tree."""
+    """One for the tree, all that end for Honaker's design, those of the new word for the smooth tree."""
     honaker, smooth = Honaker(n), Smooth(n)
     words = words_of(*smooth.shape)
     held: set[str] = set()
@@ -277,7 +277,7 @@ def test_the_stored_parameters_fit_any_horizon():
         f = factorization("blt", n)
         assert f.steps == n
         assert f.max_error() <= 1.12 * SquareRoot(n).max_error(), n
-    beyond = factorization("blt", 2**31, buffers=2)  # optimised now
+    beyond = factorization("blt", 2**31, buffers=2)  # not in the table: optimised in the test
     assert 13.2 < beyond.max_error() < 14.2
     assert len(factorization("blt", 64, buffers=6, objective="mean").theta) == 3  # type: ignore[attr-defined]
 

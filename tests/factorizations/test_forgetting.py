@@ -1,4 +1,4 @@
-"""Discounted and sliding sums: closed forms against dense matrices, kernels against their twin, noise and promise."""
+"""Discounted and sliding sums: closed forms against dense matrices, kernels against their twin, noise, guarantees."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_the_chosen_parameters_are_the_best_stored_ones(words):
 @pytest.mark.parametrize("n", [2, 1000, 2**14 + 1, 2**30, 2**48])
 @pytest.mark.parametrize("decay", [0.5, 0.99, 0.999999, 1.0 - 2.0**-40])
 def test_column_norms_are_rounded_up(n, decay):
-    """Of exactly the doubles that the kernel has: against 40 digits."""
+    """For exactly the doubles that the kernel has: against 40 digits."""
     rates = factorization("blt", n, discount=decay)
     assert isinstance(rates, BLT)
     with mp.workdps(40):
@@ -168,7 +168,7 @@ def test_without_forgetting_nothing_changes():
 
 
 def test_noise_has_a_bound():
-    """2**48 steps cost what some multiples of 1 / (1 - discount) or of the window do."""
+    """2**48 steps cost a small multiple of 1 / (1 - discount) or of the window."""
     for words in ({"discount": 0.999}, {"window": 1000}):
         found = [factorization("blt", n, **words).max_error() for n in (2**17, 2**30, 2**48)]
         assert found[0] == pytest.approx(found[1], rel=1e-3)
@@ -236,7 +236,7 @@ def test_the_budget_holds_and_two_thirds_of_the_noise_would_break_it(design, wor
 
 
 class Recorded(Twin):
-    """A twin that writes down what its draws perturb, and releases nothing."""
+    """A twin that records what its draws perturb, and releases nothing."""
 
     def __init__(self, *args, **words):
         super().__init__(*args, **words)
@@ -261,7 +261,7 @@ def numbers_of(f):
 @pytest.mark.parametrize("words", [{"discount": 0.8}, {"window": 3}, {"window": 12}], ids=str)
 @pytest.mark.parametrize("design", DRIFT_DESIGNS)
 def test_perturbed_values_move_by_at_most_the_charge(design, words):
-    """Two streams that differ in one row, wherever it is; rows of a leaf weigh the same."""
+    """Two streams that differ in one row, at any position; rows of a leaf have equal weight."""
     n, leaf, rng = 13, 2, np.random.default_rng(3)
     f = factorization(design, 7, **words)
     found = calibrated(f, dim=2, leaf=leaf)
@@ -282,7 +282,7 @@ def test_perturbed_values_move_by_at_most_the_charge(design, words):
 
 @pytest.mark.parametrize("design", ["blt", "sqrt"])
 def test_rounding_of_the_recursion_is_within_its_charge(design):
-    """The doubles that meet the noise against exact fractions, for a decay that is no short fraction."""
+    """The doubles that meet the noise against exact fractions, for a decay that is not a short fraction."""
     n, decay = 300, 0.9993
     f = BLT(n, (0.9999, 0.9), (0.02, 0.2), decay=decay) if design == "blt" else SquareRoot(n, decay=decay)
     found = calibrated(f, dim=1)
@@ -405,7 +405,7 @@ def test_blocks_of_the_square_root(words):
         np.testing.assert_allclose(begin(plan).add_block(X), whole, rtol=0, atol=1e-11)
 
 
-# ---- prefix sums as they are used --------------------------------------------------------------------------------
+# ---- prefix sums in use ------------------------------------------------------------------------------------------
 
 
 def forgetful(X, discount=1.0, window=None):
@@ -415,7 +415,7 @@ def forgetful(X, discount=1.0, window=None):
 @pytest.mark.parametrize("words", SHORT, ids=str)
 @pytest.mark.parametrize("design", DRIFT_DESIGNS)
 def test_sums_are_near_the_exact_ones_with_the_stated_noise(design, words):
-    """Chi-square of 5,000 coordinates at a few steps; two thirds of the noise is rejected at every one."""
+    """Chi-square of 5,000 coordinates at a few steps; two thirds of the noise is rejected at each."""
     n, dim = 50, 5000
     X = data(n, dim) * 0.5
     none = PrefixSum(dim=dim, horizon=n, design=design, epsilon=math.inf, **words).add_block(X)
@@ -435,7 +435,7 @@ def test_a_run_without_a_last_row_is_one_mechanism(design, words):
     make = {"dim": 3, "horizon": None, "design": design, "random_state": 5, "leaf": 3, **words}
     X = data(100)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nothing about delta and 2**48 rows
+        warnings.simplefilter("error")  # no warning about delta and 2**48 rows
         whole = PrefixSum(**{**make, "random_state": None})
     sentence = whole.guarantee_.sentence()
     assert "the run has no last row: it is one mechanism of up to 281,474,976,710,656 rows" in sentence

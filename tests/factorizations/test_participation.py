@@ -1,4 +1,4 @@
-"""What several rows of a user move: against all places they may stand, closed forms, and what is demanded of it."""
+"""The effect of several rows of a user: against all possible patterns, closed forms, and the requirements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SMALL = [
     (13, 1, 3, (2, 4, 6)), (6, 2, 4, (1, 2, 3, 4)), (5, 4, 4, (1, 2, 3, 4, 8)), (7, 3, 3, (1, 2, 3, 5, 6)),
     (8, 4, 5, (6, 7)), (5, 7, 4, (5, 6)), (9, 3, 5, (4, 5)), (4, 6, 6, (4,)), (21, 1, 5, (3,)), (23, 1, 4, (6,)),
 ]  # fmt: skip
-#: By how much the bound may be above the truth, of Toeplitz designs where rows and steps have no common measure.
+#: By how much the bound may exceed the truth, for Toeplitz designs where rows and steps have no common measure.
 LOOSE = 1.004
 
 
@@ -39,9 +39,9 @@ def is_exact(design: str, separation: int, leaf: int) -> bool:
     return design in ("independent", "tree", "honaker", "smooth") or separation % leaf == 0 or leaf % separation == 0
 
 
-@pytest.mark.parametrize("design", [*DESIGNS, 1, 2, 5])  # numbers: of banded ones
+@pytest.mark.parametrize("design", [*DESIGNS, 1, 2, 5])  # numbers: bandwidths of banded designs
 def test_no_pattern_moves_more_and_the_worst_attains_the_figure(design):
-    """Never below the truth; equal to it where that is proved, and two thirds of it always refuted."""
+    """Never below the truth; equal to it where that is proved; two thirds of it is always refuted."""
     for steps, leaf, rows, separations in SMALL:
         made = Banded(steps, design) if isinstance(design, int) else factorization(design, steps)
         c = strategy(made)
@@ -61,12 +61,12 @@ def test_no_pattern_moves_more_and_the_worst_attains_the_figure(design):
 
 @pytest.mark.parametrize("design", ["tree", "honaker", "smooth"])
 def test_counting_free_rows_in_units_is_conservative(design):
-    """What is too dear to look at exactly is bounded from above, and better the more is told apart."""
+    """What is too expensive to search exactly is bounded from above, and finer units give better bounds."""
     for steps, leaf, rows, separation in ((40, 1, 4, 7), (90, 1, 5, 13), (30, 6, 5, 35), (25, 10, 9, 7)):
         made = factorization(design, steps)
         exact = squares_in_intervals(made, rows, separation, leaf)
         c = strategy(made)
-        for start in range(4):  # some places, among them the first
+        for start in range(4):  # some positions, among them the first
             at = [(start + separation * j) // leaf for j in range(rows)]
             at = [step for step in at if step < steps]
             assert np.sum(c[:, at].sum(axis=1) ** 2) <= exact[len(at)] + 1e-9
@@ -82,7 +82,7 @@ def test_counting_free_rows_in_units_is_conservative(design):
 
 @pytest.mark.parametrize("design", ["sqrt", "blt"])
 def test_rows_between_steps_are_bounded_when_they_are_many(design):
-    """Beyond the rows whose distances are told exactly: no less than what any places move, and close to the best."""
+    """Beyond the rows whose distances are distinguished: at least the effect of any pattern, and close to the best."""
     rng = np.random.default_rng(0)
     for steps, leaf, separation in ((60, 4, 7), (60, 5, 3), (60, 7, 12)):
         made = factorization(design, steps)
@@ -107,7 +107,7 @@ def test_sums_that_forget_have_their_own_matrix(design, options):
 
 
 def test_equal_directions_are_the_worst():
-    """Any unit vectors at any admissible places, and the best ones against a sign of the other kind."""
+    """For unit vectors in any admissible positions, and the best ones against opposite signs."""
     rng = np.random.default_rng(0)
     for design in DESIGNS:
         made = factorization(design, 12)
@@ -143,7 +143,7 @@ def test_required_figures_are_met():
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_million_steps_take_no_time(design):
-    """More rows, less distance and more steps never cost less; 10^6 steps and more are within reach."""
+    """More rows, a smaller distance and more steps never cost less; 10^6 steps and more are feasible."""
     made = factorization(design, 10**6)
     near, far = (group_squares(made, 100, separation=b) for b in (1, 10_000))
     assert np.all(np.diff(near) > 0.0)
@@ -151,7 +151,8 @@ def test_a_million_steps_take_no_time(design):
     assert near[1] == pytest.approx(made.column_norm**2, rel=1e-6)
     assert np.all(near <= np.arange(101) ** 2 * made.column_norm**2 * (1 + 1e-6))
     assert user_norm(made, 10**6, separation=1) >= user_norm(made, MOST_TOGETHER, separation=1)
-    assert user_norm(made, 5, separation=10**6) == pytest.approx(made.column_norm, rel=1e-6)  # no second one fits
+    # a second row does not fit
+    assert user_norm(made, 5, separation=10**6) == pytest.approx(made.column_norm, rel=1e-6)
     if design not in ("sqrt",):
         assert user_norm(factorization(design, 2**30), 3, separation=2**20) > made.column_norm
 
@@ -165,7 +166,7 @@ def test_large_groups_of_rows_are_split():
 
 
 def test_a_blt_is_chosen_by_the_rows_that_it_covers():
-    """For far rows hardly another than for one row, for near ones one that forgets faster; never a worse one."""
+    """For distant rows almost the same as for one row, for close ones one that forgets faster; never a worse one."""
     n = 65536
     one = factorization("blt", n)
 
@@ -181,7 +182,7 @@ def test_a_blt_is_chosen_by_the_rows_that_it_covers():
 
 
 def test_a_blt_is_optimised_for_the_rows_that_it_covers():
-    """Never worse than what is chosen from the table, and better for rows that may be near; nothing changes for one."""
+    """Never worse than the choice from the table, and better for rows that may be close; unchanged for one row."""
     n, rows, separation = 4096, 16, 10
 
     def error(made):

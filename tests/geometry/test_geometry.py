@@ -129,7 +129,7 @@ def test_projection_solves_its_variational_inequality(set_, x, seed):
 @settings(deadline=None, max_examples=300)
 @given(st.sampled_from([s for s in SETS if isinstance(s, Simplex)]), vectors)
 def test_simplex_is_the_exact_projection(set_, x):
-    """The textbook formula loses everything when entries are large; this one may not."""
+    """The textbook formula loses all digits for large entries; this one must not."""
     error = np.abs(set_.project(x) - twins.exact_simplex(x.tolist(), set_.total))
     assert np.max(error) <= FEASIBLE_RTOL * set_.total
 
@@ -157,7 +157,7 @@ def test_projections_equal_their_twins(dim, spread):
 
 
 def test_many_coordinates_stay_feasible():
-    """Near-ties maximise the support; equal entries far below the largest one all round the same way."""
+    """Near-ties maximise the support; equal entries far below the largest one all round in the same direction."""
     rng = np.random.default_rng(5)
     for x in (1e6 + rng.random(20_000) * 1e-4, np.append(np.full(20_000, 2.0 - 0.68), 2.0)):
         for set_ in (L2Ball(0.7), L1Ball(0.7), Simplex(0.7)):

@@ -1,4 +1,4 @@
-"""Runs that are proved at one (epsilon, delta) alone: no figure without their slack, wherever it is asked for."""
+"""Runs that are proved at one (epsilon, delta) alone: no figure without their slack, wherever one is requested."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def released(account, releases=1, square=None):
 
 
 def exact_delta(epsilon, runs, mu=0.0):
-    """Of randomised responses that reveal all with probability slack, and a Gaussian: in 40 digits, by their sums."""
+    """For randomised responses that reveal everything with probability slack, and a Gaussian: in 40 digits, by sums."""
     with mp.workdps(40):
         losses, known = {mp.mpf(0): mp.mpf(1)}, mp.mpf(1)
         for parameter, slack in runs:
@@ -89,7 +89,7 @@ def exact_delta(epsilon, runs, mu=0.0):
 def test_delta_is_that_of_the_worst_mechanism_rounded_up(parameter, slack, epsilon):
     found, exact = approximate_delta(epsilon, parameter, slack), exact_delta(epsilon, [(parameter, slack)])
     assert exact <= found <= 1.0
-    assert found <= float(exact) * (1 + 1e-12) + slack * float(exact)  # with what both may be at once
+    assert found <= float(exact) * (1 + 1e-12) + slack * float(exact)  # including that both may happen at once
     if epsilon >= parameter:
         assert found == slack
 
@@ -122,7 +122,7 @@ def test_slack_of_several_rows(parameter, slack, rows):
 
 
 def test_a_chain_of_rows_attains_the_slack_of_several():
-    """Laws at which every step of group privacy is an equality: each row moves all of its slack to where it shows."""
+    """Distributions that attain every step of group privacy: each row moves its full slack to where it shows."""
     epsilon, slack, rows = 0.7, 0.01, 4
     seen = [0.0]
     for _ in range(rows):
@@ -201,7 +201,7 @@ def test_records_are_kept_and_older_releases_refuse_them():
     g = plan(rows_per_user=2)
     record = json.loads(g.to_json())
     assert Guarantee.from_json(g.to_json()) == g
-    # what a release before this kind asks for: a kind that it knows, and no field that it does not
+    # the requirement of an earlier release: a kind that it knows, and no unknown field
     assert record["kind"] not in ("gdp", "pure", "none")
     assert "slack" in record
     assert "slack" not in plan("pure").to_record()
@@ -242,7 +242,7 @@ def test_no_composition_is_below_that_of_the_worst_mechanisms(runs, epsilon):
         assert min(spent.slack, 1.0) <= spent.delta_at(1e6) <= spent.slack * (1 + 1e-12)
     if found < 1.0:
         assert spent.epsilon(max(found, 1e-300)) <= epsilon * (1 + 1e-9) + 1e-9
-    # the same runs without slack, at what is left of delta
+    # the same runs without slack, at the rest of delta
     bare = held(*[("pure" if run[2:] else run[0], run[1]) for run in runs]).committed
     if spent.slack < 0.5:
         assert spent.epsilon(spent.slack + 0.25) >= bare.epsilon(0.25 * (1 + 1e-12))
@@ -265,7 +265,7 @@ def test_epsilons_and_slacks_add_up():
     (0.0, [(0.3, 1e-6)] * 8, 5e-5), (0.5, [(0.75, 1e-7), (0.25, 2e-7), (0.75, 0.0)], 1e-6), (0.0, [(1.0, 1e-4)], 1e-3),
 ])  # fmt: skip
 def test_the_same_as_the_accounting_library(mu, runs, delta):
-    """Of runs fixed beforehand: its own discretisations, whose infinite losses are the slacks."""
+    """For runs fixed beforehand: its own discretisations, whose infinite losses are the slacks."""
     pytest.importorskip("dp_accounting")
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
@@ -334,7 +334,7 @@ def test_gaussian_runs_have_what_the_slack_leaves_of_delta():
     limit = {"epsilon": 1.0, "delta": 1e-6, "slack": 5e-7}
     rest = gdp_mu(1.0, 1e-6 - 5e-7)
     held(("gdp", rest), **limit)
-    for mu in (rest * (1.0 + 1e-9), gdp_mu(1.0, 1e-6)):  # with all of delta the latter would fit
+    for mu in (rest * (1.0 + 1e-9), gdp_mu(1.0, 1e-6)):  # with the full delta the second would fit
         with pytest.raises(BudgetExceeded):
             held(("gdp", mu), **limit)
 
@@ -369,12 +369,12 @@ def test_a_run_with_slack_is_spent_whole_or_not_at_all(releases, square, spent):
     assert record["mu_squared"] == ("inf" if spent else 0.0)
     assert record.get("slack", 0.0) == entry.slack
     silent = Ledger()
-    silent.open(learner="E", guarantee=plan()).close()  # nobody says what was spent
+    silent.open(learner="E", guarantee=plan()).close()  # nobody states the spending
     assert silent.spent.slack == SLACK
 
 
 def worst_delta(admits, epsilon, choices, depth):
-    """Largest delta over all adaptive choices of randomised responses that reveal all with probability slack."""
+    """Largest delta over all adaptive choices of randomised responses that reveal everything with probability slack."""
 
     @functools.cache
     def value(loss, runs):
@@ -392,8 +392,10 @@ def worst_delta(admits, epsilon, choices, depth):
 
 
 def test_no_adaptive_choice_of_runs_beats_the_limit():
-    """Every strategy, by dynamic programming. The same search refutes a rule that takes the slack out of what the other
-    runs have left of delta: whoever saw that these will not need it would spend it a second time."""
+    """Every strategy, by dynamic programming, which refutes a rule that takes the slack from the rest of delta.
+
+    An adversary who knows that the other runs will not need this rest would spend it a second time.
+    """
     epsilon, delta, aside = 0.5, 0.03, 0.01
     choices = (("gdp", 0.2, 0.0), ("pure", 0.1, 0.0), ("approximate", 0.05, 0.01), ("approximate", 0.05, 0.03))
 
@@ -456,7 +458,7 @@ def journaled(path, **words):
 
 @pytest.fixture
 def path(tmp_path):
-    """Of runs that were released, that released nothing, and that are open, one with a commit."""
+    """Of runs that released models, that released nothing, and that are open, one with a commit."""
     ledger = journaled(tmp_path / "budget.jsonl")
     for releases in (1, 0):
         released(ledger.open(learner=f"closed {releases}", guarantee=plan(parameter=0.1, delta=2e-7)), releases,
@@ -483,7 +485,7 @@ def test_a_journal_keeps_the_slack(path):
 
 
 def test_an_older_journal_is_read_and_continued(tmp_path):
-    """Without slack the first line is that of version 1, byte for byte; with it no reader of version 1 takes it."""
+    """Without slack the first line is that of version 1; with slack no reader of version 1 accepts it."""
     path = tmp_path / "old.jsonl"
     with_limit = {"epsilon": 1.0, "delta": 1e-6, "journal": path}
     ledger = Ledger(**with_limit)
@@ -512,11 +514,11 @@ def test_a_truncated_journal_reads_as_an_earlier_state(path):
     content, before = path.read_bytes(), 0.0
     for size in range(content.index(b"\n") + 1, len(content) + 1):
         copy = path.with_name("copy.jsonl")
-        if size % 7 and content[size - 1 : size] != b"\n":  # every line's end, and a part of the rest
+        if size % 7 and content[size - 1 : size] != b"\n":  # the end of every line, and some positions within lines
             continue
         copy.write_bytes(content[:size])
         ledger = Ledger.read(copy)
-        # what a closed run gave back apart, nothing that was there is missing
+        # apart from what a closed run gave back, nothing is missing
         now = sum(entry.slack for entry in ledger.entries())
         assert ledger.committed.slack >= now
         assert ledger.committed.slack == pytest.approx(
@@ -561,7 +563,7 @@ def test_runs_of_another_ledger_count_with_their_slack(path):
         ledger.include(other)
         ledger.include(other)
         assert ledger.committed.slack == pytest.approx(6e-7)
-    # nothing is refused that was spent; but then nothing is left of a limit that has no room for it
+    # what was spent is never refused, but a limit without room for it has nothing left
     ledger = Ledger(epsilon=1.0, delta=1e-6)
     ledger.include(other)
     assert ledger.remaining_slack == ledger.remaining == ledger.remaining_pure == 0.0
@@ -580,7 +582,7 @@ def test_the_command_counts_the_slack(path, tmp_path):
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     together = found["together"]
-    assert found["delta"] > 1.1e-6  # of the runs' own deltas none would do
+    assert found["delta"] > 1.1e-6  # none of the runs' own deltas would suffice
     assert together["slack"] == pytest.approx(1.1e-6)
     assert together["mu"] == together["rho"] == together["pure_epsilon"] == "inf"
     mu = math.sqrt(0.01 + 3 * gdp_mu_of_pure(0.1) ** 2 + gdp_mu_of_pure(0.3) ** 2)

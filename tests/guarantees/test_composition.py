@@ -1,4 +1,4 @@
-"""Ledgers in which kinds mix: each rule of the filter, both together, and the composition of runs fixed beforehand."""
+"""Ledgers with mixed kinds: each rule of the filter, both together, and the composition of runs fixed beforehand."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def released(account, rows=5, releases=1, square=None):
 
 
 def test_pure_runs_fit_by_the_sum_of_their_epsilons():
-    """Exactly: eighths add up without rounding, tenths come to a hair more than the whole."""
+    """Exactly: eighths add up without rounding, tenths sum to slightly more than the whole."""
     ledger = ledger_of(*[("pure", 0.125)] * 8)
-    assert ledger.remaining == 0.0  # by squares three fit
+    assert ledger.remaining == 0.0  # three would fit by squares
     assert ledger.remaining_pure == 0.0
     with pytest.raises(BudgetExceeded):
         ledger.open(learner="E", guarantee=plan(parameter=1e-6))
@@ -109,7 +109,7 @@ def test_a_run_of_another_kind_needs_the_squares_of_all():
     assert ledger.remaining == pytest.approx(left)
     assert gdp_mu_of_pure(ledger.remaining_pure) == pytest.approx(left)
     ledger.open(learner="E", guarantee=plan(parameter=ledger.remaining_pure))
-    # beyond the squares there is nothing for another kind, however small, but for what costs nothing
+    # beyond the squares nothing of another kind fits, however small, unless it costs nothing
     ledger = ledger_of(("pure", 0.5))
     with pytest.raises(BudgetExceeded):
         ledger.open(learner="E", guarantee=plan("gdp", 1e-9))
@@ -136,7 +136,7 @@ def test_runs_that_spent_nothing_cost_nothing():
     [(0, 0.0, (0.0, 0.0)), (1, 0.0, (0.4, 1.0)), (1, 0.25, (0.4, 0.25)), (0, 0.25, (0.4, 0.25)), (3, 1.0, (0.4, 1.0))],
 )
 def test_a_pure_run_spends_its_epsilon_whole(releases, square, expected):
-    """Its square may be a part where the run says so, never its epsilon."""
+    """The run may state a part of its square, but never of its epsilon."""
     ledger = Ledger(epsilon=1.0, delta=1e-6)
     account = ledger.open(learner="E", guarantee=plan(parameter=0.4))
     whole = account.reserved_mu_squared
@@ -201,7 +201,7 @@ def worst_delta(admits, epsilon, choices, depth):
     """Largest delta, over all adaptive choices of runs, of randomised responses that a rule admits.
 
     The runs so far are a multiset; on a path with likelihood ratio e^loss stopping is worth ``(1 - e^(epsilon -
-    loss))+``, and going on the mean over the answer of a further run.
+    loss))+``, and continuing is worth the mean over the answer of a further run.
     """
 
     @functools.cache
@@ -221,7 +221,7 @@ def worst_delta(admits, epsilon, choices, depth):
 def test_no_adaptive_choice_of_runs_beats_the_limit():
     """Every strategy on randomised responses, those of kind "gdp" charged by their mu: exact, by dynamic programming.
 
-    A rule that counts pure runs by their epsilons and only the others by squares is refuted by the same search.
+    The same search refutes a rule that counts pure runs by their epsilons and only the others by squares.
     """
     epsilon, delta = 0.5, 0.03
     choices = (("gdp", 0.2), ("pure", 0.05), ("pure", 0.1), ("pure", 0.25))
@@ -275,7 +275,7 @@ def test_figures_of_pure_runs():
     held = ledger.committed
     assert held.epsilon() == held.pure_epsilon == 0.75 < gdp_epsilon(held.mu, 1e-6)
     assert held.delta_at(0.75) == 0.0 < held.delta_at(0.74) == gdp_delta(0.74, held.mu)
-    assert held.epsilon(0.3) == gdp_epsilon(held.mu, 0.3) < 0.75  # where the squares are better
+    assert held.epsilon(0.3) == gdp_epsilon(held.mu, 0.3) < 0.75  # where the squares give less
 
 
 def test_sentences_of_pure_and_mixed_runs():
@@ -311,7 +311,7 @@ def test_users_of_pure_and_mixed_runs():
 
 
 def exact_epsilon(mu, groups, delta):
-    """By the sums of binomial laws, in 40 digits: at the likelihood ratios of the pure runs, what the Gaussian adds."""
+    """By sums of binomial probabilities, in 40 digits: at the ratios of the pure runs, the Gaussian part."""
     with mp.workdps(40):
         losses = {mp.mpf(0): mp.mpf(1)}
         for epsilon, count in groups:
@@ -407,7 +407,7 @@ def test_one_kind_alone_has_its_closed_form(monkeypatch):
 
 @pytest.mark.parametrize("mu", [0.05, 1.0, 7.0])
 def test_no_gaussian_loss_is_left_out(mu):
-    """What lies beyond the grid counts as an infinite loss: beyond every point of it is at least what truly is."""
+    """Losses beyond the grid count as infinite: the mass beyond every point is at least the true one."""
     least, probabilities, beyond = mixed._gaussian(mu, mu / 40)
     assert 0.0 < beyond < 1e-20
     above = beyond + np.append(np.cumsum(probabilities[::-1])[::-1], 0.0)  # from each point on, and beyond all of them
@@ -419,7 +419,7 @@ def test_no_gaussian_loss_is_left_out(mu):
 
 
 def test_what_transforms_may_round_away_is_charged(monkeypatch):
-    """A divergence counts as within delta only if it is by the rounding of all sums and transforms."""
+    """A divergence is within delta only if it is so after the rounding of all sums and transforms is added."""
     module = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     divergence, parts = 0.0, []
 
@@ -439,8 +439,9 @@ def test_what_transforms_may_round_away_is_charged(monkeypatch):
     delta = 1e-6
     runs = 0.5, [0.3] * 4 + [0.2]
     best = compose_fixed(*runs, delta)
-    assert best == 0.0  # nothing was found to diverge
-    # a product of transforms: each errs by its own rounding, relative and in the Euclidean norm, and adds up to a sum
+    assert best == 0.0  # no divergence was found
+    # a product of transforms: each has its own rounding error, relative and in the Euclidean norm, and their sum is a
+    # sum
     points, charge, norm = len(parts[0]) + 1, 0.0, float(np.linalg.norm(parts[0]))
     for part in parts[1:]:
         points, own = points + len(part), float(np.linalg.norm(part))
@@ -482,7 +483,7 @@ def test_extreme_runs_fixed_in_advance():
     for wrong in ((-1.0, [0.1], 0.1), (0.1, [-0.1], 0.1), (0.1, [0.1], 0.0), (0.1, [0.1], 1.0)):
         with pytest.raises(InvalidParameter):
             compose_fixed(*wrong)
-    # a run that spent a part of its square counts by it, as a Gaussian one
+    # a run that spent a part of its square counts by it, like a Gaussian one
     ledger = Ledger()
     released(account := ledger.open(learner="E", guarantee=plan(parameter=0.4)), square=1e-4)
     assert account.entry().pure_epsilon == 0.4
@@ -493,7 +494,7 @@ def test_extreme_runs_fixed_in_advance():
 
 
 def test_the_odometer_never_runs_backwards():
-    """Runs of both kinds begin, spend and end in threads; no reader sees less than another has seen before."""
+    """Runs of both kinds begin, spend and end in threads; no reader sees less than another reader saw before."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     ledger, stop, wrong = Ledger(), threading.Event(), []
@@ -552,7 +553,7 @@ def test_pure_runs_outlive_their_process(tmp_path):
     ledger.close()
     again = Ledger(epsilon=1.0, delta=1e-6, journal=path)
     assert (again.committed, again.remaining, again.remaining_pure) == (figures[0], *figures[2:])
-    assert again.spent.pure_epsilon == 0.75  # of the fourth nobody knows any more that it spent nothing
+    assert again.spent.pure_epsilon == 0.75  # nobody knows any more that the fourth run spent nothing
     assert again.entries()[:3] == entries[:3]
     again.open(learner="E", guarantee=plan(parameter=0.25))
     with pytest.raises(BudgetExceeded):
@@ -580,7 +581,7 @@ def test_a_journal_older_than_pure_runs_is_read(tmp_path):
     ledger.open(learner="E", guarantee=plan(parameter=0.1))
     ledger.close()
     assert [a.guarantee.kind for a in Ledger.read(path).accounts] == ["gdp", "pure"]
-    # a kind that this release does not know is refused, not taken for another
+    # an unknown kind is refused rather than mistaken for another
     from privol.ledger._journal import read_journal
 
     records = read_journal(path).records

@@ -53,7 +53,7 @@ DELTA = [
 
 
 def exact_log_delta(epsilon: float, mu: float) -> mpmath.mpf:
-    """The curve by its definition; the precision covers what the difference cancels."""
+    """The curve by its definition; the precision covers the cancellation."""
     y = mu / 2 + epsilon / mu
     with mpmath.workdps(int(60 + 4 * abs(math.log10(mu)) + math.log10(1 + y))):
         e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
@@ -121,7 +121,7 @@ def test_delta_agrees_with_mpmath_and_is_never_below(epsilon, mu):
     exact = exact_log_delta(epsilon, mu)
     with mpmath.workdps(40):
         gap = float(mpmath.log(mpmath.mpf(gdp_delta(epsilon, mu))) - exact)
-    # The conditioning of exp(-a^2/2) in a is what remains: a few units of |a| y.
+    # The conditioning of exp(-a^2/2) in a remains: a few units of |a| y.
     a, y = abs(mu / 2 - epsilon / mu), mu / 2 + epsilon / mu
     assert 0 <= gap <= 2e-15 * (10 + a * y + y + abs(float(exact)))
 
@@ -272,7 +272,7 @@ def test_rho():
 @example(0.1, 1e-20)
 @example(3e-6, 1e-25)
 def test_the_remaining_delta_is_the_largest_double_below(delta, slack):
-    """The examples' differences are nearest to delta itself, which is above them."""
+    """In the examples the nearest double to the difference is delta itself, which is above it."""
     left, exact = left_of_delta(delta, slack), Fraction(delta) - Fraction(slack)
     if exact < 0:
         assert left is None
@@ -294,7 +294,7 @@ def test_zcdp_conversion_is_the_minimum_over_alpha(rho, delta):
     assert epsilon <= grid * (1 + 1e-12) + 1e-15
     assert epsilon == pytest.approx(grid, rel=1e-6, abs=1e-12)
     assert epsilon < rho + 2 * math.sqrt(rho * math.log(1 / delta))
-    # What is known to be Gaussian has a smaller epsilon than anything that follows from its rho alone.
+    # A known Gaussian has a smaller epsilon than anything that follows from its rho alone.
     assert gdp_epsilon(math.sqrt(2 * rho), delta) <= epsilon
 
 
@@ -340,7 +340,7 @@ def test_composition_agrees_with_privacy_loss_distributions(sigmas):
     mu = compose_gdp(1 / sigma for sigma in sigmas)
     for delta in (1e-3, 1e-6):
         ours, theirs = gdp_epsilon(mu, delta), accountant.get_epsilon(delta)
-        # Theirs is pessimistic by at most the discretisation of each event (half of it each, on average).
+        # Its result is pessimistic by at most the discretisation of each event (half of it each, on average).
         assert -1e-6 <= theirs - ours <= interval * len(sigmas)
     for epsilon in (0.1, 1.0):
         ours, theirs = gdp_delta(epsilon, mu), accountant.get_delta(epsilon)

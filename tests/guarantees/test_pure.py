@@ -1,4 +1,4 @@
-"""Pure differential privacy in the other currencies: never below the exact figure, and next to it."""
+"""Pure differential privacy converted to other notions: never below the exact figure, and close to it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_rho_is_the_exact_one_rounded_up(epsilon):
 
 
 def test_rho_is_enough_at_every_order():
-    """Divergences of randomised response, of every order above 1; the least one near order 1 shows it tight."""
+    """Divergences of randomised response, of every order above 1; the smallest one near order 1 is tight."""
     for epsilon in (0.01, 0.5, 2.0, 10.0):
         e, rho = mp.mpf(epsilon), mp.mpf(epsilon) * mp.tanh(mp.mpf(epsilon) / 2)
         ratios = []
@@ -124,7 +124,7 @@ def test_epsilon_at_delta_is_the_exact_one_rounded_up(parameter, delta):
         exact = max(mp.log(inside), mp.mpf(0)) if inside > 0 else mp.mpf(0)
     found = pure_epsilon(parameter, delta)
     assert exact <= found <= parameter
-    # where delta nearly reaches tanh(parameter / 2) a difference of two numbers of the size of the parameter is left
+    # where delta is close to tanh(parameter / 2), a difference of two numbers of the size of the parameter remains
     assert found <= exact + mp.mpf(4e-15) * max(e, mp.mpf("1e-308")) + (mp.mpf("2e-15") if parameter >= 1 else 0)
 
 
@@ -138,7 +138,7 @@ def test_delta_at_epsilon_is_the_exact_one_rounded_up(parameter, epsilon):
     with mp.workdps(400):
         exact = (mp.exp(parameter) - mp.exp(epsilon)) / (1 + mp.exp(parameter))
         assert exact <= found <= exact * (1 + mp.mpf("1e-14")) + mp.mpf("1e-320")
-    # and back again
+    # and back
     if 0.0 < found < 1.0:
         assert pure_epsilon(parameter, found) <= epsilon * (1 + 1e-9) + 1e-9
 
@@ -178,7 +178,7 @@ def test_sums_are_the_smallest_double_above(terms):
 
 def test_sums_that_are_exact_are_not_rounded():
     assert sum_up([0.25] * 4) == 1.0
-    assert sum_up([0.1] * 10) == math.nextafter(1.0, 2.0)  # 0.1 is a little more than a tenth
+    assert sum_up([0.1] * 10) == math.nextafter(1.0, 2.0)  # the double 0.1 is slightly more than a tenth
     assert sum_up([1e308] * 2) == sum_up([1.0, math.inf]) == math.inf
     with pytest.raises(InvalidParameter):
         compose_pure([0.1, -0.1])

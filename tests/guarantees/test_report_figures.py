@@ -95,7 +95,7 @@ def test_capacity():
         assert (guarantee.rho, guarantee.mu) == (pytest.approx(rho, rel=1e-4), pytest.approx(mu, rel=1e-6))
         assert guarantee.epsilon() == pytest.approx(epsilon, rel=1e-10)
         assert guarantee.leakage == leakage
-    for dim in (1, 3, 1000, 10**6):  # rounded up, both ways
+    for dim in (1, 3, 1000, 10**6):  # rounded up in both directions
         for leakage in (1e-8, 0.1, 7.0):
             for bound in (1.0, 1e-20):
                 std = gaussian_leakage_std(leakage, bound=bound, dim=dim)
@@ -128,7 +128,7 @@ def test_proxies():
 @pytest.mark.parametrize("name", ["privunit", "duchi"])
 @pytest.mark.parametrize("dim", [2, 3, 20])
 def test_proxies_bound_the_moments(name, dim):
-    """By quadrature, at values of r and beta that the search does not use; and a smaller constant fails."""
+    """By quadrature, at values of r and beta that the search does not use; a smaller constant fails."""
     cap = noise_of(name, dim, 2.0).cap
     constant = noise_of(name, dim, 2.0).proxy().constant / cap.length**2
     angles = np.concatenate([np.linspace(-np.pi / 2, math.asin(cap.gamma), 20_001)[:-1] + 1e-9,

@@ -1,4 +1,4 @@
-"""The cost of the best of a random number of Gaussian runs: closed form, worst orders, and what is not enough."""
+"""The cost of the best of a random number of Gaussian runs: closed form, worst orders, insufficient figures."""
 
 from __future__ import annotations
 

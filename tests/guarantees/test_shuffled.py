@@ -35,7 +35,7 @@ EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 def transcripts(kernel, rows):
-    """Law of the whole transcript when ``rows`` answer in uniformly random order: ``kernel(history, row)``."""
+    """Distribution of the whole transcript when ``rows`` answer in random order: ``kernel(history, row)``."""
     law: dict[tuple[int, ...], float] = {}
     orders = list(itertools.permutations(rows))
     for order in orders:
@@ -67,7 +67,7 @@ def response(epsilon0, answers):
 
 
 def adaptive(epsilon0):
-    """Rows of two bits: the earlier answers decide which bit is asked for, what is true, and with which epsilon."""
+    """Rows of two bits: earlier answers decide which bit is requested, which is true, and with which epsilon."""
 
     def kernel(history, row):
         bit = row >> (sum(history) % 2) & 1
@@ -79,7 +79,7 @@ def adaptive(epsilon0):
 
 
 def staircase(epsilon0):
-    """Each answer has one of two probabilities for each row, and none separates all rows: as PrivUnit's caps."""
+    """Each answer has one of two probabilities for each row, and none separates all rows, like PrivUnit's caps."""
 
     def kernel(_history, row):
         law = np.array([math.exp(epsilon0) if row in pair else 1.0 for pair in itertools.combinations(range(4), 2)])
@@ -98,7 +98,7 @@ MECHANISMS = {
 
 
 def ratios(name, bound):
-    """Of the true delta to the bound, over data sets, epsilons and numbers of users; equal transcripts are left out."""
+    """The true delta over the bound, for data sets, epsilons and numbers of users; equal transcripts are left out."""
     make, rows, numbers = MECHANISMS[name]
     for epsilon0 in (0.5, 1.0, 3.0):
         for n in numbers:
@@ -118,7 +118,7 @@ def test_no_mechanism_exceeds_the_bound(name):
 
 @pytest.mark.parametrize("name", ["2 answers", "adaptive"])
 def test_mechanisms_exceed_wrong_bounds(name):
-    """As if local epsilons were smaller, or more others sent the same."""
+    """Bounds computed as if local epsilons were smaller, or as if more users sent the same answer."""
     assert max(ratios(name, lambda epsilon0, n, epsilon: shuffled_delta(0.8 * epsilon0, n, epsilon) or 1.0)) > 1.0
 
     def crowded(epsilon0, n, epsilon):
@@ -128,7 +128,7 @@ def test_mechanisms_exceed_wrong_bounds(name):
 
 
 def told(epsilon0, null):
-    """What the proof allows at most: other users send a clone, which may look like the user in question, or "own"."""
+    """The most that the proof allows: others send a clone, which may look like the user in question, or "own"."""
     likely, clone = float(expit(epsilon0)), math.exp(-epsilon0)
     laws = {"row": (likely, 1.0 - likely, 0.0), "other row": (1.0 - likely, likely, 0.0)}
     even = 1.0 - likely if null else 0.5
@@ -168,7 +168,7 @@ def test_zero_out_against_the_null_row():
 
 
 def summed(epsilon0, n, epsilon, tilt=0.0):
-    """The divergence of the pair by its definition, with no help from its shape."""
+    """The divergence of the pair by its definition, without use of its shape."""
     true, likelier, total = float(expit(epsilon0)), float(expit(tilt)), 0.0
     for clones in range(n):
         counts = np.arange(clones + 2)
@@ -200,7 +200,7 @@ def exact(k, trials, p, step):
         else mp.exp(mp.loggamma(trials + 1) - mp.loggamma(k + 1) - mp.loggamma(trials - k + 1))
     )
     term *= mp.mpf(p) ** k * (1 - mp.mpf(p)) ** (trials - k)
-    # what is beyond by the ratios of its terms: some ten thousand factors, each within a rounding of its own
+    # the mass beyond by the ratios of its terms: some ten thousand factors, each with its own rounding
     ratio, at, total, last = np.longdouble(mp.nstr(odds, 25)), k, np.longdouble(0), np.longdouble(1)
     while 0 <= at <= trials and last > total * 1e-18:
         ks = at + step * np.arange(10_000, dtype=np.longdouble)
@@ -211,7 +211,7 @@ def exact(k, trials, p, step):
 
 
 def test_probabilities_are_within_their_margin():
-    """SciPy's against mpmath, in the tails that are summed; what the bounds allow is ten times more."""
+    """SciPy's against mpmath, in the tails that are summed; the bounds allow ten times more."""
     generator, count = np.random.default_rng(11), 0
     with mp.workdps(35):
         for trials in (5, 1000, 10**6, 10**9):
@@ -261,7 +261,7 @@ def test_epsilon_meets_delta_and_is_the_least(epsilon0, n, delta):
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0.05, 8), st.integers(2, 10**7), st.floats(1e-10, 0.1))
 def test_monotone(epsilon0, n, delta):
-    """More users, a smaller local epsilon, a larger delta: a smaller epsilon; numbers of clones are taken in steps."""
+    """More users, a smaller local epsilon, a larger delta: a smaller epsilon. Numbers of clones are taken in steps."""
     found = shuffled_epsilon(epsilon0, n, delta)
     for more in (
         shuffled_epsilon(epsilon0, 2 * n, delta),
@@ -359,7 +359,7 @@ def test_gaussian_reports_of_few_users(others, adaptive_scale):
         for rows in (((0.0, *others), (1.0, *others)), ((1.0, *others), (0.0, *others))):
             assert grid_delta(mu, rows, found, adaptive_scale) <= delta * (1.0 + 1e-4)
     alone = grid_delta(1.0, ((0.0, 0.5), (1.0, 0.5)), 0.0, False)
-    assert alone > 0.5 * gdp_delta(0.0, 1.0)  # the quadrature sees what is there
+    assert alone > 0.5 * gdp_delta(0.0, 1.0)  # the quadrature resolves the density
 
 
 def random_law(generator, size):
@@ -368,7 +368,7 @@ def random_law(generator, size):
 
 
 def test_decompositions_of_the_proof():
-    """Section 5 on random laws: what both are mixtures of, and how far others are from holding a clone."""
+    """Section 5 on random distributions: the components of both mixtures, and how far others are from a clone."""
     generator = np.random.default_rng(5)
     for _ in range(300):
         p, q, other = (random_law(generator, 6) for _ in range(3))
@@ -407,9 +407,9 @@ def test_decompositions_of_the_proof():
 
 
 def least_gaussian_delta(mu, n, epsilon, runs, generator):
-    """Lower bound of the true delta where all others hold the middle row; 10^-7 for each of three proportions.
+    """A lower bound on the true delta where all others hold the middle row; 10^-7 for each of three proportions.
 
-    Both laws are drawn with the same noise: how often a test accepts one of them only is a small proportion.
+    Both are sampled with the same noise: how often a test accepts only one of them is a small proportion.
     """
     others = np.empty((2, runs))
     for start in range(0, runs, 10_000):
@@ -432,7 +432,7 @@ def least_gaussian_delta(mu, n, epsilon, runs, generator):
 
 
 def test_gaussian_reports_of_many_users():
-    """False alarms: 3e-7. A bound for a thousand times the users would be caught."""
+    """False alarms: 3e-7. A bound for a thousand times the users would be detected."""
     generator = np.random.default_rng(3)
     mu, n, delta = 0.5, 300, 0.003
     found = shuffled_epsilon_of_gdp(mu, n, delta)
@@ -443,7 +443,7 @@ def test_gaussian_reports_of_many_users():
 
 
 def test_a_point_spends_what_its_proof_adds_up(monkeypatch):
-    """Section 5: reports that say all, clones that are none, each (1 + e^epsilon) times, and the rest by the pair."""
+    """Section 5: revealing reports, clones that are none, each (1 + e^epsilon) times, the rest by pairs."""
     bounds = []
 
     def noted(mu, target, true=shuffled._clones_at):

@@ -1,4 +1,4 @@
-"""Guarantees for all rows of one user, what is released by its word, and the sentence of a whole ledger."""
+"""Guarantees for all rows of one user: releases that follow from them, and the sentence of a whole ledger."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_sentence_says_what_is_released():
     )
 
 
-# ---- what a stream says --------------------------------------------------------------------------------------
+# ---- the conditions of a stream ------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_a_ledger_composes_what_its_runs_promise_users():
     said = ledger.sentence()
     assert "all rows of one user that are learnt: 0.5" in said
     assert f"({format_up(gdp_epsilon(mu, 1e-6) * (1 - 1e-6))[:4]}" in said
-    spend(ledger, "C", make(parameter=0.1)).close()  # of which nothing is known
+    spend(ledger, "C", make(parameter=0.1)).close()  # its kind has no user figure
     assert "several rows of one person are not protected as one" in ledger.sentence()
 
 
@@ -213,7 +213,7 @@ def test_caps_of_different_columns_say_nothing_together(stream):
         make(user="patient")
 
 
-# ---- what the calibration proves of users, and a budget for them ----------------------------------------------
+# ---- what the calibration proves for users, and a budget for them --------------------------------------------
 
 
 def test_a_factor_below_their_number_is_what_users_cost():
@@ -301,7 +301,7 @@ def hidden(kind="gdp", unit="user", **more):
 
 
 def test_the_hash_of_users_is_charged_to_delta():
-    """Of the streams that are allowed none has so many users that two have one hash with a larger probability."""
+    """No admissible stream has so many users that two of them share a hash with a larger probability."""
     users = MOST_HIDDEN_USERS + 2
     assert Fraction(users * (users - 1) // 2 + 1, 2**128) <= Fraction(ETA)
     found, fixed = hidden(), hidden(users_fixed=True)
@@ -336,7 +336,7 @@ def test_the_hash_of_users_is_charged_to_delta():
 
 
 def test_a_ledger_adds_up_what_the_hash_of_users_is_charged():
-    """For each run that released something; of rows nothing, as whose they are is the same."""
+    """For each run that released something; for rows nothing, since users do not matter to them."""
     ledger = Ledger()
     for spent in (0.04, 0.01, 0.0):
         account = ledger.open(learner="one", guarantee=hidden())
@@ -355,7 +355,7 @@ def test_a_ledger_adds_up_what_the_hash_of_users_is_charged():
 
 @pytest.mark.parametrize("fixed", [(True, False), (False, True), (False, False), (True, True)])
 def test_runs_on_different_rows_have_a_table_of_users_each(fixed):
-    """Whichever part is the dearest, what any of them may take two users for is charged."""
+    """Whichever part is the most expensive, the charge covers collisions in any of them."""
     ledger = Ledger()
     words = {"unit": "row", "horizon": 10}
     first = ledger.open(learner="A", guarantee=hidden(parameter=0.3, users_fixed=fixed[0], **words))
@@ -365,7 +365,7 @@ def test_runs_on_different_rows_have_a_table_of_users_each(fixed):
 
 
 def test_a_limit_has_no_room_for_many_collisions():
-    """What they add to its delta is a share of 2^-36 at most, and a run beyond it is refused before it begins."""
+    """Collisions add at most a share of 2^-36 to its delta, and a run beyond it is refused before it begins."""
     ledger = Ledger(epsilon=8.0, delta=2.5 * ETA * 2.0**36)
     for _ in range(2):
         ledger.open(learner="one", guarantee=hidden())
@@ -380,7 +380,7 @@ def test_a_limit_has_no_room_for_many_collisions():
 @pytest.mark.parametrize("kind", ["pure", "approximate"])
 @pytest.mark.parametrize("unit", ["user", "row"])
 def test_what_is_proved_at_one_epsilon_has_the_hash_in_its_delta_too(kind, unit):
-    """No figure for a user is said to have a smaller delta, and none is judged by a delta that it does not have."""
+    """No figure for a user is stated at a smaller delta, and none is judged by a delta that it does not have."""
     slack = 1e-7 if kind == "approximate" else 0.0
     found, fixed = (hidden(kind, unit, slack=slack, users_fixed=fixed) for fixed in (False, True))
     least = found.user_bound.beside
@@ -401,7 +401,7 @@ def test_what_is_proved_at_one_epsilon_has_the_hash_in_its_delta_too(kind, unit)
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_fits_that_count_users_keep_their_budget(rows, delta):
-    """Also what is proved at one delta alone, of which the hash has a part."""
+    """Also what is proved at one delta alone, of which collisions take a part."""
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-0.5, 0.5, (60, 2)), rng.integers(0, 2, 60)
     for kind in (privol.OutputPerturbation, privol.ObjectivePerturbation):
