@@ -1,4 +1,4 @@
-"""AdaptiveFTRL: its NumPy twin, what it chooses from public numbers, and that nothing else need be chosen."""
+"""AdaptiveFTRL: its NumPy twin, what it chooses from public numbers, and that nothing else needs to be chosen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_twin(loss, intercept):
 
 @pytest.mark.parametrize("epsilon", [0.01, 500.0, math.inf])
 def test_twin_of_steps_of_several_rows(epsilon):
-    """Where not everything stands out of the noise, and where everything does; the last step has fewer rows."""
+    """Where some features are within the noise, and where none is; the last step has fewer rows."""
     X, y = data("logistic", n=299, seed=2)
     learner = AdaptiveFTRL(**WORDS | {"epsilon": epsilon, "adjacency": "zero_out", "horizon": 5299})
     if math.isinf(epsilon):
@@ -57,7 +57,7 @@ def test_twin_of_classes(loss, weights):
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_twin_of_drifts(outputs):
-    """What is shown is the slow average, lies between both, and beyond them: the concept turns over in the middle."""
+    """The released model is the slow average, lies between both, and beyond them, as the concept reverses."""
     n = 400
     X, y = turned(n, outputs)
     words = WORDS | {"epsilon": 60.0, "horizon": n, "release": [100, 210, 230, 250, n]}
@@ -72,7 +72,7 @@ def test_twin_of_drifts(outputs):
 
 
 def turned(n, outputs):
-    """A concept that turns over in the middle."""
+    """A concept that reverses in the middle."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(n, 4)) / 2
     y = (X[:, :outputs] + rng.normal(size=(n, outputs)) / 4).argmax(axis=1) if outputs > 1 else 1 * (X[:, 0] > 0)
@@ -80,7 +80,7 @@ def turned(n, outputs):
 
 
 def test_a_run_within_a_drift_resumes_unchanged():
-    """Restored where both averages are apart, and cut into blocks anywhere."""
+    """Restored where the two averages differ, and cut into blocks anywhere."""
     n = 400
     X, y = turned(n, 1)
     words = WORDS | {"epsilon": 60.0, "horizon": n, "release": 3}
@@ -97,7 +97,7 @@ def test_a_run_within_a_drift_resumes_unchanged():
 
 
 def test_the_released_model_stays_in_the_ball():
-    """The points reach its border, and the slow average is far behind: twice the way would leave it."""
+    """The points reach its boundary, and the slow average is far behind: twice the way would leave the ball."""
     learner = AdaptiveFTRL(horizon=600, gradient_bound=1.0, epsilon=math.inf, fit_intercept=False)
     learner.declare_classes([0, 1])
     radius, norms = learner.calibrate(2, 600).problem.domain.radius, []
@@ -123,7 +123,7 @@ def test_the_released_model_stays_in_the_ball():
     ],
 )  # fmt: skip
 def test_no_gradient_is_longer_than_its_cut(loss, labels, weights):
-    """And the longest are: two of them are as far from each other as is charged, and a null row is at 0."""
+    """The longest attain it: two of them are as far apart as is charged, and a null row is at 0."""
     words = {"class_weight": weights, "fit_intercept": False, "x_bound": 1.5, "on_invalid": "zero", "horizon": 50}
     learner = AdaptiveFTRL(loss=loss, **WORDS | words)
     if labels[0] == 0:
@@ -141,7 +141,7 @@ def test_no_gradient_is_longer_than_its_cut(loss, labels, weights):
 
 
 def test_a_null_row_is_a_gradient_of_zeros():
-    """Not that of the row before it: what is released is as if zeros had been told."""
+    """It does not repeat the row before it: the release is as if a gradient of zeros had been given."""
     words = WORDS | {"epsilon": math.inf, "gradient_bound": 0.5, "horizon": 4, "on_invalid": "zero"}
     learners = AdaptiveFTRL(**words), AdaptiveFTRL(**words)
     for learner in learners:
@@ -161,11 +161,11 @@ def test_the_first_row_pays_for_all():
     assert learner.close().ledger_.spent.mu == pytest.approx(learner.guarantee_.mu, rel=1e-9)
 
 
-# ---- what it chooses -----------------------------------------------------------------------------------------
+# ---- its choices -------------------------------------------------------------------------------------------
 
 
 def test_noise_is_a_share_of_that_of_the_longest_gradients():
-    """Half, and of squared loss a quarter; of any loss half without noise."""
+    """A half, or a quarter for squared loss; for any loss a half without noise."""
     for words, longest, cut in (
         ({"loss": "hinge"}, 1.0, 0.5),
         ({"loss": "softmax"}, math.sqrt(2.0), 0.5),
@@ -190,7 +190,7 @@ def test_noise_is_a_share_of_that_of_the_longest_gradients():
 
 
 def lag_by_definition(sums, step):
-    """Squares of the difference between both averages of sums with unit noise, and of a walk of unit steps."""
+    """Squares of the difference between the two averages, for sums with unit noise and for a walk of unit steps."""
     weights = np.zeros((2, step))
     for s in range(1, step + 1):
         for own, slowest in zip(weights, (8.0, 64.0), strict=True):
@@ -198,7 +198,7 @@ def lag_by_definition(sums, step):
             own *= 1.0 - counts
             own[s - 1] = counts
     apart = weights[0] - weights[1]
-    # noise that was drawn before a step is in all sums from there on
+    # noise drawn before a step is in all later sums
     walk = np.sum(np.cumsum(apart[::-1]) ** 2)
     return sums.average_norm(apart, step) ** 2, walk
 
@@ -274,7 +274,7 @@ def progressive(learner, X, y, size=500):
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_no_setting_needs_to_be_chosen(epsilon):
-    """Most features say nothing, and what they add to the model is noise alone."""
+    """Most features carry no information, and contribute noise alone to the model."""
     n = 20_000
     X, y = stream(n, 1)
     words = {"epsilon": epsilon, "horizon": n, "x_bound": 1.2, "random_state": 1}
@@ -290,11 +290,11 @@ def test_no_setting_needs_to_be_chosen(epsilon):
 
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_the_released_model_follows_a_drift(epsilon):
-    """Of 60,000 rows the last ninth would be 6,667, and 64 steps are 3,840; in a drift fewer count."""
+    """The last ninth of 60,000 rows is 6,667, and 64 steps are 3,840; in a drift fewer count."""
     X, y = stream(60_000, 2, features=4, informative=2)
     X[30_000:] *= -1.0
     learner = AdaptiveFTRL(epsilon=epsilon, horizon=60_000, x_bound=1.5, random_state=2)
     scores = progressive(learner, X, y)
     assert roc_auc_score(y[25_000:30_000], scores[25_000:30_000]) > 0.86
-    assert roc_auc_score(y[32_000:35_000], scores[32_000:35_000]) > 0.8  # 0.24 and 0.35 by the slow average
+    assert roc_auc_score(y[32_000:35_000], scores[32_000:35_000]) > 0.8  # the slow average gives 0.24 and 0.35
     assert roc_auc_score(y[55_000:], scores[55_000:]) > 0.85

@@ -1,4 +1,4 @@
-"""AdaptiveFTRL in runs that outlive their horizon: twin, exact neighbours, and what it chooses from public numbers."""
+"""AdaptiveFTRL in runs that outlive their horizon: twin, exact neighbours, choices from public numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lengths(renewal, epochs):
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 @pytest.mark.parametrize("renewal", RENEWALS)
 def test_twin(renewal, loss):
-    """Where hardly anything stands out of the noise, and where everything does."""
+    """Where almost every feature is within the noise, and where none is."""
     X, y = data(loss, n=50, seed=3)
     for epsilon in (9.0, 500.0):
         twin = check(make(renewal, loss=loss, epsilon=epsilon, y_bound=0.8), X, y)
@@ -90,7 +90,7 @@ def test_cut_saved_and_restored_anywhere(renewal):
 
 
 def sums_of(learner, gradients):
-    """The released sums after each row, and that the points of the run are made of them: by the twin."""
+    """The released sums after each row; checks by the twin that the points of the run are made from them."""
     learner.declare_classes([-1, 1]).ask(gradients.shape[1])
     twin = leader_twin_of(learner, learner.plan_, bytes(learner._run.state.secret_arrays()["key"]), gradients.shape[1])
     found = [np.zeros(gradients.shape[1])]
@@ -105,10 +105,11 @@ def sums_of(learner, gradients):
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("renewal", RENEWALS)
 def test_a_row_moves_its_own_epoch_alone(renewal, adjacency):
-    """Two runs with the same noise and one other gradient: the change of all that is perturbed, in standard deviations.
+    """Two runs with the same noise and one different gradient: the change of what is perturbed, in standard deviations.
 
-    It is that of the row's epoch, at most mu, and for the first row of an epoch hardly less: with two thirds of the
-    noise it would be above. In all other epochs nothing is changed but what the sums begin from.
+    It is that of the row's epoch, at most mu, and almost mu for the first row of an epoch: two thirds of the noise
+    would
+    exceed mu. All other epochs differ only in the values from which their sums begin.
     """
     words = {"gradient_bound": 1.0, "fit_intercept": False, "adjacency": adjacency, "epsilon": 1.0, "delta": 1e-6}
     starts = [0, *itertools.accumulate(lengths(renewal, 3))]
@@ -140,7 +141,7 @@ def test_a_row_moves_its_own_epoch_alone(renewal, adjacency):
 @pytest.mark.parametrize("renewal", RENEWALS)
 @pytest.mark.parametrize("horizon", [1, 7, 3000, 100_000, 100 << 20])
 def test_the_settings_of_each_step_are_as_derived(renewal, horizon):
-    """Ascending parts up to the last row that there may be; convexity and thresholds that no step's noise exceeds."""
+    """Ascending parts up to the last row possible; convexity and thresholds that no step's noise exceeds."""
     plan, exact = (
         make(kind, horizon=horizon, delta=1e-9, fit_intercept=False).calibrate(3, horizon) for kind in (renewal, "none")
     )
@@ -151,7 +152,7 @@ def test_the_settings_of_each_step_are_as_derived(renewal, horizon):
     assert len(tuning.until) < 1000
     for column in (tuning.held, tuning.threshold):
         assert all(a <= b for a, b in itertools.pairwise(column))
-    # the way between both averages is taken to have no less noise in later epochs than at the end of the first
+    # the way between the averages is taken to have at least the noise at the end of the first epoch in later ones
     later = [lag for until, lag in zip(tuning.until, tuning.lag, strict=True) if until > epochs.first_step(1)]
     assert min(later) >= exact.tuning.lag[-1] * (1 - 1e-9)
     rng = np.random.default_rng(1)
@@ -170,7 +171,7 @@ def test_the_settings_of_each_step_are_as_derived(renewal, horizon):
 
 
 def test_averages_keep_the_noise_of_the_epoch_before():
-    """What the averages still have of an epoch with more noise goes as what they have of the next one comes."""
+    """The part of an epoch with more noise leaves the averages as the part of the next one enters them."""
     epochs = make("double", horizon=64).calibrate(3, 64).epochs
     first = replace(epochs.sums[0], sigma=3.0 * epochs.sums[0].sigma)
     parts = list(_parts_of_epochs(replace(epochs, sums=(first, *epochs.sums[1:]))))
@@ -189,7 +190,7 @@ def test_first_steps_are_counted():
 
 
 def test_learning_continues_in_later_epochs():
-    """As good in its fourth epoch as a run that knew its rows, but for twice the noise."""
+    """In its fourth epoch it is as good as a run with a known number of rows, up to twice the noise."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(15_000, 3)) / 3
     y = np.where(X @ [1.0, -2.0, 0.5] > 0, 1, 0)

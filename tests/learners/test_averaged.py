@@ -1,4 +1,4 @@
-"""POL: its average against the iterates of PIGD, its noise, what one row can move, and what it refuses."""
+"""POL: its average against the iterates of PIGD, its noise, the effect of one row, and what it refuses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def model_of(learner):
 
 
 def iterates(loss, rows, **words):
-    """The points that PIGD releases without noise, the start first."""
+    """The points that PIGD releases without noise, starting point first."""
     learner = PIGD(loss=loss, horizon=N, release=1, **FREE, **words)
     if loss not in ("squared", "absolute", "huber"):
         learner.declare_classes([0, 1])
@@ -92,7 +92,7 @@ def test_layouts_and_blocks_give_the_same_model(weights):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-4])
 def test_the_noise_has_its_scale(delta):
-    """Sums of squares over 400 fits, to the rate of ``alpha``: 2/3 or 3/2 of the noise would be 20 deviations off."""
+    """Sums of squares over 400 fits, at the rate of ``alpha``: 2/3 or 3/2 of the noise is 20 deviations off."""
     runs, words = 400, {"epsilon": 3.0, "delta": delta, "radius": 1e6, "l2": 1.0, "fit_intercept": False}
     clear = model_of(POL(loss="absolute", **(words | {"epsilon": math.inf})).fit(X, R))
     plan = POL(loss="absolute", **words).calibrate(D, N)
@@ -100,7 +100,7 @@ def test_the_noise_has_its_scale(delta):
     if delta:
         found = (noise**2).sum() / plan.scale**2
         low, high = chi2.ppf([rate("offline.pol") / 4, 1 - rate("offline.pol") / 4], runs * D)
-    else:  # lengths have the Gamma law of shape D
+    else:  # lengths have the Gamma distribution of shape D
         found = 2.0 * np.linalg.norm(noise, axis=1).sum() / plan.scale
         low, high = chi2.ppf([rate("offline.pol") / 4, 1 - rate("offline.pol") / 4], 2 * runs * D)
     assert low < found < high
@@ -111,7 +111,7 @@ def test_the_noise_has_its_scale(delta):
 @pytest.mark.parametrize("weights", ["linear", "uniform", "last"])
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_one_row_moves_the_average_by_the_sensitivity_at_most(weights, adjacency):
-    """Absolute losses of full slope: attained where the first row changes (of "last" any), never exceeded."""
+    """Absolute losses with full slope: attained where the first row changes (with "last": any row), never exceeded."""
     words = {"loss": "absolute", "epsilon": 1.0, "weights": weights, "adjacency": adjacency, "l2": 1.0, "radius": 1e3,
              "fit_intercept": False, "y_bound": 1e3, "on_invalid": "zero"}  # fmt: skip
     plan = POL(**words).calibrate(1, N)
@@ -146,7 +146,7 @@ def test_the_published_noise_says_what_it_proves():
     with pytest.warns(PrivacyWarning, match="published"):
         learner = POL(calibration="published", weights="uniform", epsilon=1.0, delta=1e-4, l2=0.001).fit(X, Y)
     assert "Jain, Kothari and Thakurta" in learner.guarantee_.sentence()
-    assert learner.guarantee_.epsilon(1e-4) > 1.0  # more than was claimed
+    assert learner.guarantee_.epsilon(1e-4) > 1.0  # more than claimed
 
 
 def test_the_error_target_sets_the_regularisation():

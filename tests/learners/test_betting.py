@@ -1,4 +1,4 @@
-"""Constants, proxies and regret bounds of coin betting, each against what defines it; the twin of the recursion."""
+"""Constants, proxies and regret bounds of coin betting against their definitions; the twin of the recursion."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from privol.errors import InvalidParameter
 
 
 def betting_on(name, dim, *, bound=1.0, theta=0.25, calibration="tight", **budget):
-    """What coin betting is told of a randomizer's reports."""
+    """The parameters of coin betting for a randomizer's reports."""
     noise = calibrate_report(name, dim=dim, bound=bound, **(budget or {"epsilon": 1.0}))
     return betting_of(noise, theta=theta, proxy="numerical", calibration=calibration)
 
@@ -35,7 +35,7 @@ def test_the_largest_bet_is_the_root_from_below():
         root = mp.findroot(lambda k: mp.exp(-k - k * k) - (1 - k), mp.mpf("0.68"))
         assert mp.nstr(root, 22) == "0.6838026237520206811542"
     assert 0 < root - LARGEST_BET < 1e-15
-    for bound in (1.0, 3.0, 1 / 3, 1e-5, 0.1, 7e3):  # whatever a division and a product round
+    for bound in (1.0, 3.0, 1 / 3, 1e-5, 0.1, 7e3):  # for any rounding of a division and a product
         assert LARGEST_BET / bound * bound * (1 + 2e-16) < root
     x = np.linspace(-LARGEST_BET, 3, 100_001)
     assert np.all(np.exp(x - x * x) <= (1 + x) * (1 + 1e-15))
@@ -44,7 +44,7 @@ def test_the_largest_bet_is_the_root_from_below():
 
 @pytest.mark.parametrize(("k", "bet"), [(0.75, 0.149829914261), (1, 0.207106781187), (1.5, 0.244016935856), (2, 0.25)])
 def test_the_agnostic_bet(k, bet):
-    """A symmetric noise is a mixture of pairs +-v: the mean over each has to be at most 1 + mu."""
+    """A symmetric noise is a mixture of pairs +-v: the mean over each pair must be at most 1 + mu."""
     found = agnostic_bet(k)
     assert found == pytest.approx(bet, abs=5e-13)
     assert (1 + 2 * k * found) ** 2 <= 2 * k
@@ -73,7 +73,7 @@ PROXIES = {  # at epsilon = lipschitz = 1, by theta
 def test_l2_laplace(theta):
     for dim, proxy in PROXIES[theta].items():
         betting = betting_on("l2laplace", dim, theta=theta)
-        assert proxy < betting.proxy < proxy * (1 + 2e-12)  # more only because the noise's scale is rounded up
+        assert proxy < betting.proxy < proxy * (1 + 2e-12)  # larger only because the noise's scale is rounded up
         assert betting.a == pytest.approx(theta / 2, rel=1e-12)
         assert betting.second_moment == pytest.approx(4 * dim * (dim + 1), rel=2e-12)
         assert betting.lipschitz == 1
@@ -83,12 +83,12 @@ def test_l2_laplace(theta):
         exact = -(dim + 1) / 2 * np.log1p(-((scale * beta) ** 2))  # log E exp(beta <xi, q>)
         bound = beta**2 * betting.proxy / 2
         assert np.all(exact <= bound)
-        assert exact[-1] > bound[-1] * (1 - 1e-12)  # and no smaller proxy would do
+        assert exact[-1] > bound[-1] * (1 - 1e-12)  # no smaller proxy would suffice
         scaled = betting_on("l2laplace", dim, bound=4.0, theta=theta)
         assert scaled.proxy == pytest.approx(16 * betting.proxy, rel=1e-15)
         assert scaled.a == betting.a / 4
     wide = betting_on("l2laplace", 3, epsilon=100.0)
-    # not the noise but the gradient limits the bet, and the proxy is near the variance
+    # the gradient, not the noise, limits the bet, and the proxy is close to the variance
     assert wide.a == pytest.approx(LARGEST_BET, rel=1e-15)
     assert wide.a <= LARGEST_BET
     assert wide.proxy == pytest.approx(4 / 50**2 * -math.log1p(-((LARGEST_BET / 50) ** 2)) * (50 / LARGEST_BET) ** 2)
@@ -123,7 +123,7 @@ def test_laplace_and_gaussian():
     for beta in (betting.a, 0.56 * betting.a, 0.008 * betting.a):
         exact = -np.log1p(-((beta * scale * q) ** 2)).sum(axis=1)
         assert np.all(exact <= beta**2 * betting.proxy / 2)
-        assert np.argmax(exact) < 3  # an axis is the worst
+        assert np.argmax(exact) < 3  # an axis is the worst direction
     gaussian = betting_on("gaussian", 4, bound=2.0, sigma=3.0)
     assert (gaussian.proxy, gaussian.second_moment, gaussian.a) == (9, 36, LARGEST_BET / 2)
     plain = betting_on("l2laplace", 4, bound=2.0, epsilon=math.inf)

@@ -1,4 +1,4 @@
-"""DPFTRL with a score for each class: its twin, what one row can change, the noise, rows in any form, the estimator."""
+"""DPFTRL with a score for each class: twin, effect of one row, noise, forms of rows, the estimator."""
 
 from __future__ import annotations
 
@@ -154,11 +154,11 @@ def test_a_loss_of_the_users_own():
     assert all(np.array_equal(before[name], after[name]) for name in before)
 
 
-# ---- what one row can change --------------------------------------------------------------------------------
+# ---- the effect of one row ----------------------------------------------------------------------------------
 
 
 def changes(learner, point, rows, classes=3):
-    """What rows add to the sums at a point that the set leaves no choice of: one vector a row."""
+    """What rows add to the sums at the only point that the set allows: one vector per row."""
     learner.set_params(domain=Box(point - 1e-12, point + 1e-12))
     state, _, _ = learner._open_run(2, len(rows), "all", np.arange(classes))
     found = []
@@ -176,7 +176,7 @@ def changes(learner, point, rows, classes=3):
      ("logistic", 1e-6, 0.98), ("hinge", 2.0, 0.98), ("smooth_hinge", 1.5, 0.7)],
 )  # fmt: skip
 def test_a_row_changes_the_sums_by_no_more_than_the_sensitivity(loss, radius, within, weights, adjacency):
-    """All pairs of many rows at the worst points known; the limits of small and large sets are nearly attained."""
+    """All pairs of many rows at the worst points known; small and large sets nearly attain the limits."""
     words = {"loss": loss, "fit_intercept": False, "adjacency": adjacency, "epsilon": math.inf, "regularization": 1.0,
              "class_weight": weights, "x_bound": 2.0}  # fmt: skip
     plan_ = DPFTRL(domain=L2Ball(radius), **words).calibrate(2, 10, n_classes=3)
@@ -223,7 +223,8 @@ def test_the_calibration_is_that_of_the_bound(loss):
     shy = DPFTRL(loss=loss, radius=3.0, x_bound=2.0, class_weight=dict.fromkeys(range(7), 0.5))
     assert shy.calibrate(10, 1000, n_classes=7).sums.sigma == pytest.approx(0.5 * one.sums.sigma, rel=1e-9)
     some = DPFTRL(loss=loss, radius=3.0, x_bound=2.0, class_weight=dict.fromkeys(range(6), 0.5))
-    assert some.calibrate(10, 1000, n_classes=7).sums.sigma == one.sums.sigma  # a label without weight has 1
+    # a label without an explicit weight has weight 1
+    assert some.calibrate(10, 1000, n_classes=7).sums.sigma == one.sums.sigma
 
 
 # ---- the noise ------------------------------------------------------------------------------------------------
@@ -248,7 +249,7 @@ def test_the_scale_of_the_noise(design):
         assert (chi2.ppf(limit, n) <= square <= chi2.ppf(1 - limit, n)) == good
 
 
-# ---- however the rows arrive -----------------------------------------------------------------------------------
+# ---- in whatever form rows arrive -----------------------------------------------------------------------------
 
 
 def fingerprint(learner):
@@ -315,7 +316,7 @@ def test_saved_and_restored_anywhere(design, at):
 @pytest.mark.parametrize("weights", [None, {0: 3.0, 2: 0.5}])
 @pytest.mark.parametrize("loss", ["softmax", "logistic", "hinge"])
 def test_progress(loss, weights):
-    """The released model's scores and weighted losses on each row before it is learnt; dense and CSR."""
+    """Scores and weighted losses of the released model on each row before it is learnt; dense and CSR."""
     X, y = single_rows()
     X[7, 2] = np.nan
     for rows in (X, sparse.csr_matrix(X)):
@@ -351,7 +352,7 @@ def easy():
 def test_it_learns_four_classes(loss, easy):
     X, y = easy
     learner = DPFTRL(loss=loss, epsilon=4.0, radius=10.0, random_state=0).fit(X, y)
-    assert learner.score(X, y) > 0.7  # the commonest has 0.4 of the rows
+    assert learner.score(X, y) > 0.7  # the majority class has 0.4 of the rows
     assert learner.classes_.tolist() == LABELS
     assert learner.coef_.shape == learner.average_coef_.shape == (4, D)
     assert learner.intercept_.shape == learner.average_intercept_.shape == (4,)

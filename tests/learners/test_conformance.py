@@ -1,4 +1,4 @@
-"""No learner is left out of what every learner must pass."""
+"""No learner is excluded from the checks that every learner must pass."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 def test_every_kind_of_learner_is_there():
     assert {kind for kind, _ in LEARNERS.values()} == set(KINDS.values())
     designs = {words["design"] for _, words in LEARNERS.values() if "design" in words}
-    assert designs | {"independent"} == set(DESIGNS)  # of independent noise NOGD is the learner
+    assert designs | {"independent"} == set(DESIGNS)  # NOGD is the learner with independent noise
     used = {name for _, words in LEARNERS.values() for name in words}
     assert {"release", "batch", "window", "discount", "renewal", "class_weight", "loss", "leakage", "values"} <= used
     assert {kind for kind, _ in OFFLINE.values()} == set(OFFLINE_LEARNERS.values())
@@ -30,7 +30,7 @@ def test_every_kind_of_learner_is_there():
 
 
 def test_learners_are_listed_in_one_table():
-    """A new learner is a row of it: no other module names more than a few of them."""
+    """A new learner is one row of it: no other module names more than a few of them."""
     from privol.cli.audit import AUDITED
 
     assert [*KINDS, *OFFLINE_LEARNERS] == [entry.name for entry in TABLE]
@@ -48,7 +48,7 @@ def test_learners_are_listed_in_one_table():
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_run_of_each_kind_learns_and_is_private(name):
-    """The kinds are no empty shells: each releases, pays, and depends on its rows and on its noise."""
+    """The kinds are real learners: each releases, pays, and depends on its rows and on its noise."""
     one = make(name).fit_stream(Stream())
     again = make(name).fit_stream(Stream(size=7))
     assert fingerprint(one) == fingerprint(again)

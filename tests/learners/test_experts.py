@@ -1,4 +1,4 @@
-"""MultiscaleSGD: the learner against a plain twin, its averages, its bound, and what noise-free play shows of it."""
+"""MultiscaleSGD: the learner against a plain twin, its averages, its bound, and runs without noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RANDOMIZERS = ["privunit", "duchi", "l2laplace", "laplace", "gaussian"]
 
 
 class Twin:
-    """Experts as the proof has them: losses of each in its own units, weights by a root of their sum."""
+    """Experts as in the proof: the losses of each in its own units, weights by a root of their sum."""
 
     def __init__(self, plan, dim):
         self.experts, self.step = plan.experts, plan.length
@@ -106,7 +106,7 @@ def test_averages_count_releases_as_they_say(kind, release, averaging):
 
 
 def test_rows_and_targets_in_other_units_make_models_in_other_units():
-    """Bit for bit: a power of two is lost nowhere."""
+    """Bit for bit: scaling by a power of two loses nothing."""
     one = MultiscaleSGD(fit_intercept=False, randomizer="l2laplace", x_bound=1.0, **WORDS).fit(X, Y)
     two = MultiscaleSGD(fit_intercept=False, randomizer="l2laplace", x_bound=4.0, **WORDS).fit(4.0 * X, Y)
     np.testing.assert_array_equal(two.average_coef_ * 4.0, one.average_coef_)
@@ -114,7 +114,7 @@ def test_rows_and_targets_in_other_units_make_models_in_other_units():
 
 @pytest.mark.parametrize("size", [0.05, 1.0, 30.0])
 def test_without_noise_the_bound_holds_against_an_adversary(size):
-    """Linear losses of the full slope, always against the point that the learner plays, or towards one model."""
+    """Linear losses with full slope, always against the point that the learner plays, or towards one model."""
     rows = 3000
     learner = MultiscaleSGD(loss="absolute", epsilon=math.inf, horizon=rows, gradient_bound=1.0, fit_intercept=False,
                             random_state=0)  # fmt: skip
@@ -129,7 +129,7 @@ def test_without_noise_the_bound_holds_against_an_adversary(size):
             summed += against
             play.tell(gradient=against)
         assert total - summed @ goal <= bound
-        assert total + size * np.linalg.norm(summed) <= bound  # against the best of that size
+        assert total + size * np.linalg.norm(summed) <= bound  # against the best model of that size
 
 
 def test_with_noise_the_mean_regret_is_below_the_bound():
@@ -139,7 +139,7 @@ def test_with_noise_the_mean_regret_is_below_the_bound():
         learner = MultiscaleSGD(loss="absolute", epsilon=6.0, horizon=rows, gradient_bound=1.0, fit_intercept=False,
                                 randomizer="l2laplace", random_state=key)  # fmt: skip
         total = 0.0
-        for t in range(rows):  # the loss |w_1 - size|, which only the best model does not have
+        for t in range(rows):  # the loss |w_1 - size|, which only the best model avoids
             away = (learner.ask(n_features=2) if t == 0 else learner.ask())[0] - size
             total += abs(away)
             learner.tell(gradient=np.array([math.copysign(1.0, away), 0.0]))
@@ -160,7 +160,7 @@ def test_the_bound():
     assert np.all(np.diff(bounds) >= 0)
     assert bounds[0] == bounds[1] > 0  # nothing is smaller than the smallest radius
     assert experts_regret(betting, experts, 501.0, 1000, step=1.0) == math.inf
-    # at a radius: by hand, with all rates at what the rows leave of them
+    # at a radius: by hand, with all rates as the number of rows allows
     rows, k = 10**6, 8
     spread = math.sqrt((20.0 + 4.0) * rows)
     slow = np.array(experts.radii) * np.maximum(10.0, spread / np.array(experts.speeds))

@@ -1,4 +1,4 @@
-"""A loss of the user's own that fails inside a block: the block is undone, and the error names it."""
+"""A user's own loss that fails inside a block: the block is undone, and the error names the loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from privol.losses import Custom
 
 
 class Fragile:
-    """|p - y|, until it is told to do something else at its n-th call."""
+    """|p - y|, until its n-th call does something else."""
 
     def __init__(self):
         self.calls, self.at, self.action = 0, None, None

@@ -1,4 +1,4 @@
-"""DPFTRL and PQFTL on sums that forget: their twins, however rows arrive, runs without a last row, drift."""
+"""DPFTRL and PQFTL on sums that forget: twins, forms of rows, runs without a last row, drift."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WORDS = [
 @pytest.mark.parametrize("words", WORDS, ids=str)
 @pytest.mark.parametrize("design", DRIFT_DESIGNS)
 def test_twin(design, words, l2):
-    """Every bit of every point, and the weights of the rows; the default regularization is of these weights."""
+    """Every bit of every point, and the weights of the rows; the default regularization depends on these weights."""
     for loss in ("logistic", "squared"):
         X, y = data(loss)
         learner = DPFTRL(
@@ -72,7 +72,7 @@ def test_without_noise_gradients_are_forgotten():
                 fit_intercept=False,
                 **words,
             )
-            learner.partial_fit(X, y, classes=[-1.0, 1.0])  # points stay next to 0, where every slope is -y
+            learner.partial_fit(X, y, classes=[-1.0, 1.0])  # points stay close to 0, where every slope is -y
             exact = workload(100, **words)[-1] @ (y[:, None] * X)
             np.testing.assert_allclose(learner.ask() * 1e6, exact, rtol=1e-9, atol=1e-9)
 
@@ -149,7 +149,7 @@ def test_a_run_without_a_last_row(words):
 
 
 class Unsized:
-    """A stream that does not know how long it is."""
+    """A stream of unknown length."""
 
     n_rows, classes = None, (-1.0, 1.0)
 
@@ -179,7 +179,7 @@ def test_streams_that_do_not_know_their_length():
         DPFTRL(random_state=2).partial_fit(X, y, classes=[-1.0, 1.0])
     with pytest.raises(BudgetExceeded):  # a horizon that is given holds
         DPFTRL(discount=0.9, horizon=30).partial_fit(X, y, classes=[-1.0, 1.0])
-    assert DPFTRL(discount=0.9).fit(X, y).guarantee_.horizon == N  # fit knows its rows
+    assert DPFTRL(discount=0.9).fit(X, y).guarantee_.horizon == N  # fit knows the number of rows
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_plans_and_the_command_line_know_them():
 @pytest.mark.parametrize("words", WORDS, ids=str)
 @pytest.mark.parametrize("design", DRIFT_DESIGNS)
 def test_sums_and_models_are_those_of_a_private_prefix_sum(design, words):
-    """Of the same key: every sum and every model, the weight of the rows in the shift and as the eigenvalues' end."""
+    """With the same key: every sum and every model; the weight of the rows sets the shift and the last eigenvalues."""
     X, y = rows(N)
     X /= 1.0 + np.maximum(0.0, np.linalg.norm(X, axis=1, keepdims=True))
     y = np.clip(y, -0.9, 0.9)
@@ -293,7 +293,7 @@ def turning(n, seed):
 
 
 def test_forgetting_follows_a_stream_that_turns():
-    """At epsilon 1, 3,000 rows after the turn: sums that forget are right about it, that of all rows is not."""
+    """At epsilon 1, 3,000 rows after the turn: sums that forget have adapted, the sum of all rows has not."""
     X, y = turning(20_000, 1)
     last, seen = slice(10_000, None), slice(13_000)
     scores = [

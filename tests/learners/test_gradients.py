@@ -1,4 +1,4 @@
-"""NOGD: its NumPy twin, however rows arrive, saved and restored, its noise, and what one row can change."""
+"""NOGD: its NumPy twin, forms of rows, restoring, its noise, and the effect of one row."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def labels_of(learner):
 
 
 def check(learner, X, y, null=()):
-    """Row by row against the twin, and at once: points, what is released, counters."""
+    """Compare row by row with the twin, and in one block: points, releases, counters."""
     learner.partial_fit(X[:1], y[:1], classes=labels_of(learner))
     run = learner._run
     key = bytes(run.state.secret_arrays()["key"])
@@ -87,7 +87,7 @@ def test_other_sets(loss, domain):
 @pytest.mark.parametrize("batch", [2, 7, N, 1000])
 @pytest.mark.parametrize("release", [None, "last", 3, [5, 7, 8]])
 def test_steps_of_several_rows(batch, release):
-    """The horizon ends a step that is not full; releases between two steps repeat the point."""
+    """The horizon ends a partial step; releases between two steps repeat the point."""
     X, y = data("logistic", seed=3)
     twin = check(NOGD(epsilon=9.0, horizon=N, batch=batch, release=release, random_state=1, radius=2.0), X, y)
     assert twin.steps == -(-N // batch)
@@ -165,7 +165,7 @@ def test_a_failing_loss_undoes_the_block():
     assert np.array_equal(learner.coef_, whole.coef_)
 
 
-# ---- however the rows arrive -----------------------------------------------------------------------------------
+# ---- in whatever form rows arrive -----------------------------------------------------------------------------
 
 
 def fingerprint(learner):
@@ -232,7 +232,7 @@ def test_saved_and_restored_anywhere(at):
 
 
 def test_what_is_released_is_regenerated():
-    """Every step's noise from the key and the row that ended the step."""
+    """The noise of every step, from the key and the row that ended the step."""
     X, y = data("logistic", n=30)
     learner = NOGD(epsilon=2.0, horizon=30, batch=4, random_state=6, radius=1e6, l2=1.0)
     learner.partial_fit(X[:3], y[:3], classes=[-1.0, 1.0])
@@ -251,7 +251,7 @@ def test_what_is_released_is_regenerated():
 
 @pytest.mark.parametrize("batch", [1, 4])
 def test_gradients_given_by_tell_are_learnt(batch):
-    """A quadratic of the caller's own, some gradients beyond the bound."""
+    """A quadratic of the caller's own, with some gradients beyond the bound."""
     learner = NOGD(epsilon=20.0, horizon=N, gradient_bound=0.5, batch=batch, random_state=2, l2=0.2, radius=3.0)
     point = learner.ask(D)
     assert point.shape == (D + 1,)
@@ -390,7 +390,7 @@ def test_bad_rows_change_nothing():
 
 
 def sums(learner, X, y, null=None):
-    """The sum of the first step's gradients, before its noise, at the point that earlier steps led to."""
+    """The sum of the first step's gradients, before its noise, at the point reached by earlier steps."""
     state, plan, _ = learner._open_run(X.shape[1], 10 * len(X), "all")
     state.learn(X, np.where(np.arange(len(y)) == null, np.nan, y))
     return state._secret_sum(), plan
@@ -470,7 +470,7 @@ def test_the_scale_of_the_noise():
 
 @pytest.mark.parametrize(("l2", "least"), [(0.5, 1.0), (0.0, 0.9)])
 def test_plans_say_how_noisy_the_points_are(l2, least):
-    """The noise in the point after 100 rows, 4 to a step, of 3,000 coordinates that nothing projects."""
+    """The noise in the point after 100 rows, 4 per step, of 3,000 coordinates without projection."""
     words = {"l2": l2, "batch": 4, "radius": 1e6, "fit_intercept": False, "epsilon": 2.0}
     found = privol.plan("nogd", n_features=3000, horizon=100, **words).rows[-1]
     learner = NOGD(horizon=100, random_state=5, **words)
@@ -488,7 +488,7 @@ def test_plans_say_how_noisy_the_points_are(l2, least):
 @pytest.mark.parametrize("learner", [NOGD, DPFTRL])
 @pytest.mark.parametrize("length", [1e-170, 1.4e-162, 2e-162, 1e-155, 1e-150, 1e-140, 1e-100])
 def test_no_row_is_too_short_for_the_bound(learner, length):
-    """Where a row's squared norm is lost to underflow, no slope makes its gradient longer than the bound."""
+    """Where a row's squared norm underflows, no slope makes its gradient longer than the bound."""
     steep = Custom(value=lambda p, y: 1e200 * p, gradient=lambda p, y: 1e200, lipschitz=1e200, smoothness=0.0)
     words = {"loss": steep, "gradient_bound": 1.0, "fit_intercept": False, "epsilon": 1.0, "horizon": 1}
     run = learner(random_state=1, **words).partial_fit([[length, 0.0]], [1], classes=[-1, 1])._run

@@ -1,4 +1,4 @@
-"""DPFTRL: its NumPy twin, however rows arrive, saved and restored, the life of a run."""
+"""DPFTRL: its NumPy twin, forms of rows, restoring, the life of a run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_twin(loss, radius, l2, intercept):
 @pytest.mark.parametrize("batch", [1, 2, 7, N, 1000])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_designs_and_leaves(design, batch):
-    """The horizon ends a leaf that is not full."""
+    """The horizon ends a partial leaf."""
     X, y = data("logistic", seed=3)
     learner = DPFTRL(
         epsilon=9.0,
@@ -79,7 +79,7 @@ def test_buffers(buffers, objective):
 @pytest.mark.parametrize("domain", [L1Ball(0.2), Box(-0.1, 0.15), Box(0.1, 0.3), Simplex(0.7)], ids=str)
 @pytest.mark.parametrize("loss", ["logistic", "squared", "absolute"])
 def test_other_sets(loss, domain):
-    """Those of which 0 is no point have another starting point, around which the objective is centred."""
+    """Sets without the point 0 have another starting point, around which the objective is centred."""
     X, y = data(loss, seed=2)
     learner = DPFTRL(
         loss=loss,
@@ -97,7 +97,7 @@ def test_other_sets(loss, domain):
 @pytest.mark.parametrize("release", [None, "last", 3, [5, 7, 8]])
 @pytest.mark.parametrize("batch", [1, 4])
 def test_the_schedule_does_not_change_the_points(batch, release):
-    """Gradients are taken at the current point, counted as released or not."""
+    """Gradients are taken at the current point, whether or not it counts as released."""
     X, y = data("logistic", seed=3)
     learner = DPFTRL(epsilon=9.0, horizon=N, batch=batch, release=release, random_state=1, radius=2.0)
     check(learner, X, y)
@@ -145,7 +145,7 @@ def test_without_noise_the_gradients_add_up():
             regularization=1e6,
             fit_intercept=False,
         )
-        learner.partial_fit(X, y, classes=[-1.0, 1.0])  # points stay next to 0, where every slope is -y
+        learner.partial_fit(X, y, classes=[-1.0, 1.0])  # points stay close to 0, where every slope is -y
         np.testing.assert_allclose(learner.ask() * 1e6, y @ X, rtol=1e-9)
 
 
@@ -199,7 +199,7 @@ def test_a_failing_loss_undoes_the_block():
     assert np.array_equal(learner.coef_, whole.coef_)
 
 
-# ---- however the rows arrive -----------------------------------------------------------------------------------
+# ---- in whatever form rows arrive -----------------------------------------------------------------------------
 
 
 def make(**more):
@@ -239,7 +239,7 @@ def test_the_same_bits(more):
 
 
 def test_square_root_sums_of_many_rows():
-    """From 1024 steps on earlier blocks enter by Fourier transforms, also after a restart."""
+    """From 1024 steps on, earlier blocks enter through Fourier transforms, also after a restart."""
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(5000, 2)), rng.choice([-1.0, 1.0], size=5000)
 
@@ -254,7 +254,7 @@ def test_square_root_sums_of_many_rows():
     state.learn(X[3000:], y[3000:])
     assert np.array_equal(state.point(), whole.ask())
     rows = X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
-    noise = -1e6 * state.point() - rows.T @ -y  # points stay next to 0, where every slope is -y
+    noise = -1e6 * state.point() - rows.T @ -y  # points stay close to 0, where every slope is -y
     assert np.all(np.abs(noise) < 6 * plan.sums.std(5000))
     assert np.any(np.abs(noise) > 0.01 * plan.sums.std(5000))
 
@@ -288,7 +288,7 @@ def test_saved_and_restored_anywhere(design, at):
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("design", ["blt", "tree"])
 def test_gradients_given_by_tell_are_learnt(design, batch):
-    """A quadratic of the caller's own, some gradients beyond the bound."""
+    """A quadratic of the caller's own, with some gradients beyond the bound."""
     learner = DPFTRL(
         epsilon=20.0, horizon=N, gradient_bound=0.5, batch=batch, random_state=2, l2=0.2, radius=3.0, design=design
     )
@@ -429,7 +429,7 @@ def test_bad_parameters(more, match):
 
 
 def test_without_a_centre_of_its_own():
-    """regularization = 0: follow the leader of the strongly convex losses."""
+    """regularization = 0: follow the leader on the strongly convex losses."""
     X, y = data("logistic")
     check(DPFTRL(horizon=N, l2=0.5, regularization=0.0, radius=30.0, epsilon=50.0, random_state=2), X, y)
 

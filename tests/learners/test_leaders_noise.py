@@ -1,4 +1,4 @@
-"""DPFTRL: what one row can change, the noise itself, regret."""
+"""DPFTRL: the effect of one row, the noise itself, regret."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.statistical
 
 
 def gradients(learner, rows):
-    """What each row adds to the sums, as the kernel computes it, at the point of a set that has hardly another."""
+    """What each row adds to the sums, as the kernel computes it, at a point of a set with almost no other point."""
     state, plan, _ = learner._open_run(len(rows[0][0]), len(rows), "all")
     found = []
     for row, target in rows:
@@ -58,8 +58,8 @@ def candidates(learner):
 def test_a_row_changes_the_sums_by_no_more_than_the_sensitivity(more, adjacency):
     """All pairs of rows at the same points: never above the bound, and within 2 % of it at the worst point.
 
-    The released points are part of what two neighbouring streams have in common, so the kernel is held at a point of
-    the observer's choice, by a set that has hardly another; the bound is that of the ball of such points.
+    Two neighbouring streams share the released points, so the test fixes the kernel at a point of its choice, by a set
+    with almost no other point; the bound is that of the ball of such points.
     """
     radius = more["radius"]
     more = {name: value for name, value in more.items() if name != "radius"}
@@ -89,7 +89,7 @@ def test_with_an_intercept():
 
 
 class Recorded(Twin):
-    """A twin that writes down what its draws perturb, and releases what it is told."""
+    """A twin that records what its draws perturb, and releases given values."""
 
     def __init__(self, *args, **words):
         super().__init__(*args, **words)
@@ -104,7 +104,7 @@ class Recorded(Twin):
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_perturbed_values_move_by_at_most_the_charge(design, batch):
-    """Two streams that differ in one row, wherever it is, given the same released points."""
+    """Two streams that differ in one row, at any position, given the same released points."""
     n, rng = 13, np.random.default_rng(3)
     learner = DPFTRL(
         loss="hinge",
@@ -144,7 +144,7 @@ def test_perturbed_values_move_by_at_most_the_charge(design, batch):
 
 
 def run_of(learner, plan, source, factor=1.0):
-    """A run with ``factor`` times the noise that the plan asks for."""
+    """A run with ``factor`` times the noise of the plan."""
     epochs = replace(plan.epochs, sums=(replace(plan.sums, sigma=plan.sums.sigma * factor),))
     return learner.build(replace(plan, epochs=epochs), source)
 
@@ -178,7 +178,7 @@ def synthetic(n, seed=5):
 
 
 def best_fixed(X, y, alpha):
-    """Least regularised loss of a fixed model, by Newton's method."""
+    """Smallest regularised loss of a fixed model, by Newton's method."""
     w = np.zeros(X.shape[1])
     for _ in range(60):
         p = 1 / (1 + np.exp(y * (X @ w)))
@@ -205,11 +205,11 @@ def average_regret(X, y, alpha, **words):
 def test_regret_of_the_specification(alpha, radius, expected):
     """Section 8.3, "same, default lambda_0": T = 20,000, (1, 1e-6), gradients of at most 1 that may change by 2.
 
-    The table's runs scatter by 10 %, and its figures are rounded.
+    The table's runs vary by 10 %, and its figures are rounded.
     """
     X, y = synthetic(20_000)
     words = {"radius": radius, "gradient_bound": 1.0, "epsilon": 1.0, "delta": 1e-6}
     found = [average_regret(X, y, alpha, **words, random_state=seed) for seed in range(3)]
     assert np.mean(found) == pytest.approx(expected, rel=0.15)
-    # the loss's own gradients change by less: less noise
+    # the change of the loss's own gradients is smaller: less noise
     assert average_regret(X, y, alpha, radius=radius, random_state=1) < expected * 1.1

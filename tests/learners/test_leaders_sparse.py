@@ -1,4 +1,4 @@
-"""Sparse rows of a step of several: added where they have entries, to the bits of dense rows."""
+"""Sparse rows in steps of several rows: they are added at their entries, with the bits of dense rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ N, D = 60, 11
 
 
 def rows(classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with few entries, -0 and stated zeros among them, one null row and one that is clipped."""
+    """Rows with few entries, among them -0 and explicit zeros, one null row and one row that is clipped."""
     rng = np.random.default_rng(classes)
     X = np.where(rng.random((N, D)) < 0.2, rng.normal(size=(N, D)), 0.0)
     X[3], X[5], X[7, :2] = 0.0, 40.0, -0.0
@@ -24,14 +24,14 @@ def rows(classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def stored(X: np.ndarray) -> sparse.csr_matrix:
-    """The rows with some zeros as entries of their own."""
+    """The rows with some zeros as explicit entries."""
     places = (X != 0.0) | (np.arange(X.size).reshape(X.shape) % 7 == 0)
     pointers = np.concatenate([[0], np.cumsum(places.sum(axis=1))])
     return sparse.csr_matrix((X[places], np.nonzero(places)[1], pointers), shape=X.shape)
 
 
 def released(learner, X, y, cuts) -> list[np.ndarray]:
-    """All released models and what the run keeps, cut into blocks."""
+    """All released models and the state of the run, cut into blocks."""
     found = []
     for start, stop in itertools.pairwise([0, *cuts, N]):
         learner.partial_fit(X[start:stop], y[start:stop], classes=np.unique(y))

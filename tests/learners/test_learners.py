@@ -1,4 +1,4 @@
-"""The life of a run: bad input leaves everything as it was, releases come when planned, nothing secret gets out."""
+"""The life of a run: bad input changes nothing, releases come as planned, nothing secret is revealed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_bad_row_is_named_and_nothing_of_its_block_happens(bad, form):
         learner.partial_fit(form(X[:12]), y[:12])
     assert (caught.value.row, caught.value.column) == (18, 2)
     assert everything(learner) == before
-    learner.partial_fit(X[:7], y[:7])  # and the run goes on
+    learner.partial_fit(X[:7], y[:7])  # the run continues
     assert learner.n_rows_ == 17
 
 
@@ -225,7 +225,7 @@ def test_a_limited_ledger_refuses_before_anything_is_learnt():
         _ = second.coef_
     assert len(ledger.accounts) == 1
     assert ledger.spent.mu == pytest.approx(first.guarantee_.mu, rel=1e-8)
-    # what is refused leaves a finished learner as it was
+    # a refused call leaves a finished learner unchanged
     coef = first.coef_
     with pytest.raises(BudgetExceeded):
         first.fit(X, y)
@@ -258,7 +258,7 @@ def test_closing_early_gives_back_what_was_not_spent():
 @pytest.mark.parametrize("release", ["all", 7, "last", [3, 30]])
 @pytest.mark.parametrize("calibration", ["tight", "published"])
 def test_what_the_ledger_reads_is_within_the_guarantee(cls, release, calibration):
-    """At every moment of a run, and equal to the whole guarantee at its end."""
+    """At every moment of a run; at its end it equals the whole guarantee."""
     X, y = data()
     learner = cls(calibration=calibration, l2=0.5, horizon=N, release=release)
     learner.declare_classes(["no", "yes"])
@@ -269,7 +269,7 @@ def test_what_the_ledger_reads_is_within_the_guarantee(cls, release, calibration
         assert spent <= now <= learner.guarantee_.mu * (1 + 1e-15)
         spent = now
     learner.close()
-    if spent:  # a schedule may be over before its first step
+    if spent:  # a schedule may end before its first step
         assert spent >= learner.guarantee_.mu * (1 - 1e-8)
     assert learner.n_releases_ == learner.guarantee_.releases
     assert learner.ledger_.spent.releases == learner.n_releases_
@@ -350,7 +350,7 @@ def test_guarantee_texts():
 
 def test_predictions():
     X, y = data()
-    X[0] *= 50  # beyond the bound: scaled, as when learnt
+    X[0] *= 50  # beyond the bound: scaled as in learning
     for learner in (PIGD(random_state=1).fit(X, y), PIGD(random_state=1, fit_intercept=False).fit(X, y)):
         assert [learner.predict_one(row) for row in X] == learner.predict(X).tolist()
         np.testing.assert_array_equal(learner.predict(sparse.csr_array(X)), learner.predict(X))
@@ -372,11 +372,11 @@ def test_predictions():
     assert (type(learner.intercept_), learner.coef_.shape) == (float, (D,))
 
 
-# ---- nothing secret gets out ----------------------------------------------------------------------
+# ---- nothing secret is revealed ------------------------------------------------------------------
 
 
 def secrets_of(learner):
-    """Byte strings that no export may hold: the key, and every coordinate of the un-noised iterate."""
+    """Byte strings that no export may contain: the key, and every coordinate of the iterate without noise."""
     state = learner._run.state
     parts = [bytes(state.secret_arrays()["key"]), state.secret_arrays()["iterate"].tobytes()]
     parts += [np.float64(v).tobytes() for v in state._secret_iterate() if v != 0]
@@ -404,7 +404,7 @@ def test_a_pickle_is_the_public_export(random_state):
         with pytest.raises(NotFittedError):
             _ = exported.ledger_
         buffer = io.BytesIO()
-        pickle.dump(exported, buffer)  # and again
+        pickle.dump(exported, buffer)  # a second time
         assert not any(secret in buffer.getvalue() for secret in secrets)
 
 

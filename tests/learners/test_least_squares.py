@@ -1,4 +1,4 @@
-"""PQFTL: the sums that it perturbs, the models that it solves, what one row can move.
+"""PQFTL: the sums that it perturbs, the models that it solves, the effect of one row.
 
 The page is docs/proofs/least_squares.md.
 """
@@ -34,7 +34,7 @@ def learnt(X, y, **given):
 
 
 def band(values, std, freedom, alpha):
-    """Whether a sum of squares fits the standard deviation, and whether it would fit 2/3 of it as well."""
+    """Whether a sum of squares agrees with the standard deviation, and whether it agrees with 2/3 of it as well."""
     low, high = chi2.ppf(alpha / 2, freedom), chi2.isf(alpha / 2, freedom)
     return low < values / std**2 < high, low < values / (2 / 3 * std) ** 2 < high
 
@@ -45,7 +45,7 @@ def band(values, std, freedom, alpha):
 @pytest.mark.parametrize("batch", [1, 7])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_sums_and_models_are_those_of_a_private_prefix_sum(design, batch):
-    """Of the same key: every sum and every model, bit for bit."""
+    """With the same key: every sum and every model, bit for bit."""
     X, y = rows()
     X /= 1.0 + np.maximum(0.0, np.linalg.norm(X, axis=1, keepdims=True))  # within the bound: nothing is scaled
     y = np.clip(y, -0.9, 0.9)
@@ -137,7 +137,7 @@ def test_a_restored_run_goes_on_as_if_it_had_not_stopped(design, batch, places):
 
 
 def test_the_last_model_is_of_all_rows():
-    """Also of a batch that has only begun, and where no release was planned there."""
+    """Also when a batch has only begun, and no release was planned there."""
     X, y = rows(17)
     fitted = PQFTL(epsilon=math.inf, batch=5, release=7, l2=0.01, fit_intercept=False, radius=50.0).fit(X, y)
     scale = np.minimum(1.0, 1.0 / np.maximum(np.linalg.norm(X, axis=1), 1e-300))[:, None]
@@ -153,7 +153,7 @@ def test_the_last_model_is_of_all_rows():
      ({"release": "all"}, 1), ({"release": "last"}, 1), ({"release": 6, "batch": 3}, 3)],
 )  # fmt: skip
 def test_steps_go_from_model_to_model(words, batch):
-    """What nobody states: the same bits as what it stands for, and less noise than steps of one row have."""
+    """Defaults have the same bits as their explicit values, and less noise than steps of one row."""
     X, y = rows(40)
     own, stated = (PQFTL(horizon=40, l2=0.01, random_state=7, **{**more, **words}) for more in ({}, {"batch": batch}))
     plan, single = own.calibrate(4, 40), PQFTL(l2=0.01, **{**words, "batch": 1}).calibrate(4, 40)
@@ -165,7 +165,7 @@ def test_steps_go_from_model_to_model(words, batch):
     np.testing.assert_array_equal(own.moments()[0], stated.moments()[0])
 
 
-# ---- what is promised --------------------------------------------------------------------------------------------
+# ---- the guarantee -----------------------------------------------------------------------------------------------
 
 
 def pairs(d):
@@ -185,7 +185,7 @@ def test_one_row_moves_the_moments_by_what_is_charged_and_no_more():
     leave_out = PQFTL(l2=0.1, adjacency="zero_out").calibrate(2, 10).sums.sensitivity
     for d in (2, 3, 6):
         X = rng.normal(size=(20_000, d))
-        X[: len(X) // 2, 2:] = 0.0  # most of the largest changes are in a plane
+        X[: len(X) // 2, 2:] = 0.0  # most of the largest changes lie in a plane
         X /= np.linalg.norm(X, axis=1, keepdims=True)
         X[::7] *= rng.uniform(size=(len(X[::7]), 1))
         found = moments(X, np.sign(rng.normal(size=len(X))))
@@ -198,7 +198,7 @@ def test_one_row_moves_the_moments_by_what_is_charged_and_no_more():
 
 @pytest.mark.parametrize(("adjacency", "epsilon"), [("replace", 1.0), ("zero_out", 3.0)])
 def test_the_best_distinguisher_sees_mu_and_no_more(adjacency, epsilon):
-    """Of the first released sum, for the worst pair of rows: its mean moves by mu standard deviations."""
+    """For the first released sum and the worst pair of rows: its mean moves by mu standard deviations."""
     n, d = 4000, 2
     (v, c), (w, e) = pairs(d)
     words = {"epsilon": epsilon, "adjacency": adjacency, "design": "independent", "fit_intercept": False, "l2": 0.01}
@@ -223,7 +223,7 @@ def test_the_best_distinguisher_sees_mu_and_no_more(adjacency, epsilon):
 
 
 def test_noise_is_of_the_whole_run_and_symmetric():
-    """Null rows alone: the sums are noise, of one variance for all entries of the vector."""
+    """With null rows alone the sums are noise, with one variance for all entries of the vector."""
     d, n = 20, 40
     X, y = np.full((n, d), np.nan), np.zeros(n)
     run = PQFTL(horizon=n, random_state=5, fit_intercept=False, l2=0.1, on_invalid="zero", release="last")
@@ -323,7 +323,7 @@ PRINTED = {"calibration": "published", "delta": 1e-6, "x_bound": 2.0, "y_bound":
 
 
 def test_the_printed_noise_is_that_of_algorithms_4_and_5():
-    """With the source's R = 5, of rows and targets: noise for R^2 in V and for R in u, with half the budget each."""
+    """The source's R = 5 for rows and targets: noise for R^2 in V and for R in u, with half the budget each."""
     n = 100
     plan = PQFTL(epsilon=1.0, fit_intercept=False, **PRINTED).calibrate(2, n)
     for unit, bound in ((plan.row_unit**2, 25.0), (plan.row_unit * plan.target_unit, 5.0)):
@@ -331,7 +331,7 @@ def test_the_printed_noise_is_that_of_algorithms_4_and_5():
         assert plan.sums.sigma / unit == pytest.approx(literal, rel=1e-12)
     assert (plan.claim.epsilon, plan.claim.delta) == (1.0, 1e-6)
     assert plan.claim.source.endswith("Theorem 7")
-    # all entries are perturbed, none by the noise of another
+    # all entries are perturbed, each by its own noise
     learner = PQFTL(epsilon=1.0, fit_intercept=False, horizon=n, random_state=3, release=n, **PRINTED)
     learner.partial_fit(np.zeros((64, 20)), np.zeros(64))
     gram, cross = learner.moments()
@@ -371,7 +371,7 @@ def test_what_the_printed_noise_proves_is_attained(x_bound, y_bound):
                 change = np.append(np.outer(v, v) - np.outer(w, w), plan.target_unit * y_bound * (v + w))
                 found = max(found, float(np.linalg.norm(change)))
     assert 0.999 * plan.sums.sensitivity < found < plan.sums.sensitivity
-    # seven nodes of a tree over 64 rows have a row
+    # seven nodes of a tree over 64 rows contain a row
     assert plan.mu == pytest.approx(math.sqrt(7) * plan.sums.sensitivity / plan.sums.sigma, rel=1e-9)
 
 

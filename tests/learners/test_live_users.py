@@ -1,4 +1,4 @@
-"""Users that partial_fit and learn_one are told of: the cap against plain Python, in any cut, and what is promised."""
+"""Users given to partial_fit and learn_one: the cap against plain Python, in any cut, and the guarantee."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows(n, seed=0):
 
 
 def null_rows(users, k, b):
-    """From the rule's words: which rows are beyond the cap or too near to the last one learnt of their user."""
+    """Rows beyond the cap, or too close to the last learnt row of their user, by the definition of the rule."""
     learnt: dict[object, list[int]] = {}
     found = []
     for t, user in enumerate(users):
@@ -56,7 +56,7 @@ def released(learner):
     st.sets(st.integers(1, 39)),
 )
 def test_surplus_rows_are_null_rows_in_any_cut(users, k, b, cuts):
-    """The model is that of the same rows with null ones in their places."""
+    """The model is that of the same rows with null rows in their places."""
     X, y = rows(len(users))
     surplus = null_rows(users, k, b)
     learner = made(privol.NOGD, k, b)
@@ -92,7 +92,7 @@ def test_every_learner_with_a_budget_for_users_counts_and_says_so(kind):
     unchecked = made(kind, 2, 10, **regression).partial_fit(X, y, **classes)
     assert "nobody checks it" in unchecked.guarantee_.sentence()
     assert unchecked.n_null_rows_ == 0
-    # the figure is the same: the promise differs in who keeps it
+    # the figure is the same: the guarantees differ in who enforces the cap
     assert promise.parameter == unchecked.guarantee_.parameter
 
 
@@ -114,7 +114,7 @@ def test_surplus_rows_are_refused_with_their_block():
 
 
 def test_a_second_pass_is_a_user_with_two_rows():
-    """The same rows in the same order: any two of a row's are as far apart as there are rows, and that is counted."""
+    """Two passes in the same order: the two copies of a row are a whole pass apart, and the figure uses this."""
     X, y = rows(40)
     whose, words = np.arange(40), {"rows_per_user": 2, "user_separation": 40, "on_invalid": "raise"}
     twice = privol.DPFTRL(epsilon=1.0, delta=1e-6, random_state=0, **words)
@@ -122,7 +122,7 @@ def test_a_second_pass_is_a_user_with_two_rows():
     assert twice.n_rows_ == 80
     assert twice.guarantee_.unit == "user"
     assert twice.guarantee_.epsilon() <= 1.0
-    assert math.sqrt(2.0) <= twice.guarantee_.user_factor < 2.0  # less than any two rows cost
+    assert math.sqrt(2.0) <= twice.guarantee_.user_factor < 2.0  # less than the cost of any two rows
     assert "nobody checks" not in twice.guarantee_.sentence()
     for again, row in ((whose[::-1], 41), (np.concatenate([whose[1:], whose[:1]]), 41)):  # in another order
         other = privol.DPFTRL(epsilon=1.0, delta=1e-6, random_state=0, **words)
@@ -134,7 +134,7 @@ def test_a_second_pass_is_a_user_with_two_rows():
 
 
 def test_rows_that_were_not_learnt_do_not_count():
-    """A loss that fails on the fourth row: the block is undone, and its users have the rows that they had."""
+    """A loss fails on the fourth row: the block is undone, and its users have as many rows as before."""
     X, y = rows(6)
     fails = [False]
 
@@ -166,7 +166,7 @@ def test_rows_that_were_not_learnt_do_not_count():
 
 
 def test_a_second_thread_waits():
-    """Rows are learnt in the order in which they are counted: else two of one user were too near, or taken back."""
+    """Rows are learnt in the order of counting: otherwise two rows of a user could be too close, or be taken back."""
     X, y = rows(21)
     begun, done, learnt = threading.Event(), threading.Event(), []
 
@@ -179,7 +179,7 @@ def test_a_second_thread_waits():
             super()._learn(run, X, *more)
 
     learner = made(Watched, 2, 10).partial_fit(X[:1], y[:1], classes=[0, 1], users=["z"])
-    words = {"users": ["u", *range(9)]}  # nine rows later the same user comes again
+    words = {"users": ["u", *range(9)]}  # nine rows later the same user returns
     other = threading.Thread(target=learner.partial_fit, args=(X[1:11], y[1:11]), kwargs=words)
     other.start()
     assert begun.wait(10)
@@ -237,7 +237,7 @@ def test_a_fit_counts_as_its_blocks_do(kind):
     assert "counts the rows of every user" in promise.sentence()
     assert "nobody checks" in other.guarantee_.sentence()
     assert "nobody checks" not in promise.sentence()
-    # another fit counts anew, and what is refused costs nothing
+    # another fit starts a new count, and a refused call costs nothing
     assert learner.fit(X, y, users=users).n_null_rows_ == len(surplus)
     refusing = made(kind, 2, 7, on_invalid="raise", **regression)
     with pytest.raises(InvalidRow, match=f"row {surplus[0] + 1}: its user has"):

@@ -1,4 +1,4 @@
-"""Learners on reports: their NumPy twins, devices apart from them, saved and restored, what is proved of them."""
+"""Learners on reports: NumPy twins, separate devices, restoring, and what is proved of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from privol.noise import make_source
 D, N = 3, 40
 ONES = {"gradient_bound": 1.0, "fit_intercept": False}
 PUBLISHED = {"calibration": "published", "step": "horizon"}
-LOUD = {"epsilon": 8.0, "horizon": N, "random_state": 5}  # little noise, so that points go somewhere
+LOUD = {"epsilon": 8.0, "horizon": N, "random_state": 5}  # little noise, so that the points move
 
 
 def labels_of(learner):
@@ -41,7 +41,7 @@ def target_of(learner, y):
 
 
 def gradient_of(learner, row, y, w, bound):
-    """As a device takes it and scales it, by the textbook."""
+    """The gradient as a device takes and scales it, by the textbook."""
     v, loss = features_of(learner, row), get_loss(learner.loss)
     g = slope_at(loss.name, loss.width, float(v @ w), target_of(learner, y)) * v
     norm = math.hypot(*g)
@@ -49,7 +49,7 @@ def gradient_of(learner, row, y, w, bound):
 
 
 def descent_twin_of(learner, plan, dim):
-    """Everything from the learner's parameters but the public noise scale."""
+    """All quantities from the learner's parameters except the public noise scale."""
     domain = learner.domain if learner.domain is not None else L2Ball(learner.radius)
     power, lazy = plan.report.power, getattr(learner, "lazy", False)
     size = domain.norm_bound(dim) if lazy or learner.step == "horizon" else domain.diameter(dim)
@@ -69,7 +69,7 @@ def descent_twin_of(learner, plan, dim):
 
 
 def check(learner, X, y, twin_of, null=()):
-    """Row by row: the point, what is released, what is spent. The twin's reports are a device's with the same key."""
+    """Compare row by row: point, release, spending. The twin's reports are those of a device with the same key."""
     dim = X.shape[1] + learner.fit_intercept
     device = learner.device(X.shape[1], random_state=learner.random_state)
     bound = learner.calibrate(X.shape[1], N).gradient_bound
@@ -291,7 +291,7 @@ def test_bounds_of_the_regret():
             betting.regret_bound(1.0, 10, 2)
 
 
-# ---- however rows arrive -------------------------------------------------------------------------------------------
+# ---- in whatever form rows arrive ---------------------------------------------------------------------------------
 
 KINDS = {
     "MIOGD": lambda **words: MIOGD(leakage=2.0, **words),
@@ -312,7 +312,7 @@ def state_of(learner):
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("told", [False, True])
 def test_the_first_report_spends_all(name, told):
-    """Whoever reads the ledger after it, and never another row, sees what the report has cost."""
+    """The ledger shows the cost of the report after the first row, even if no other row follows."""
     X, y = data("logistic", n=2, seed=9)
     learner = KINDS[name](horizon=2, random_state=3).declare_classes([-1.0, 1.0])
     if not told:
@@ -385,7 +385,7 @@ def test_a_failing_loss_undoes_the_block(name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_null_rows_send_reports_too(name):
-    """A device whose row cannot be used sends the report of a zero: whether it could be used does not show."""
+    """A device whose row is invalid sends the report of a zero: validity is not revealed."""
     X, y = data("logistic", n=30, seed=8)
     broken = X.copy()
     broken[[3, 10], [1, 0]] = np.nan, np.inf
@@ -402,13 +402,12 @@ def test_a_null_row_is_a_gradient_of_zero():
     check(MIOGD(leakage=3.0, horizon=N, on_invalid="zero", random_state=4), X, y, descent_twin_of, null={3, 10})
 
 
-# ---- devices apart from the learner
-# -----------------------------------------------------------------------------------
+# ---- devices without the learner -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [name for name in KINDS if name not in ("BanditMIOGD", "pair", "whole Bandit")])
 def test_given_gradients_equal_reports_of_a_device(name):
-    """The estimator is the device and the learner joined: the same bits."""
+    """The estimator is the device and the learner in one: the same bits."""
     rng = np.random.default_rng(3)
     joined, apart = (KINDS[name](horizon=60, random_state=3, gradient_bound=0.7) for _ in range(2))
     device = apart.device(2, random_state=3)
@@ -439,7 +438,7 @@ def test_given_values_equal_reports_of_a_device(name):
 
 
 def test_a_device_belongs_to_the_open_run():
-    """What was set since does not weaken what the run's guarantee says of reports."""
+    """Later settings do not weaken what the run's guarantee says of reports."""
     learner = LDPSGD(epsilon=1.0, horizon=5, random_state=0)
     learner.ask(2)
     learner.set_params(epsilon=9.0)

@@ -1,4 +1,4 @@
-"""What is proved of learners on reports, measured: leakage, regret, invariances, what the noise is worth."""
+"""What is proved of learners on reports, measured: leakage, regret, invariances, the benefit of noise."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ONES = {"gradient_bound": 1.0, "fit_intercept": False}
 
 
 def told(learner, gradients, n_features=None):
-    """Points at which the gradients were taken, one after the other."""
+    """Points at which the gradients were taken, one after another."""
     first = learner.ask(gradients.shape[1] if n_features is None else n_features)
     return np.array([first, *(learner.tell(gradient=gradient).ask() for gradient in gradients)])
 
 
-# ---- what a report tells ------------------------------------------------------------------------------------------
+# ---- what a report reveals ----------------------------------------------------------------------------------------
 
 
 def entropy(counts):
@@ -36,11 +36,11 @@ def entropy(counts):
 
 @pytest.mark.parametrize("leakage", [0.05, 0.5])
 def test_binned_information_is_below_the_leakage(leakage):
-    """Of two equally likely gradients, -1 and 1: the plug-in estimate, whose bias is upwards, less what it may be off.
+    """For two equally likely gradients, -1 and 1: the plug-in estimate, biased upwards, less its possible error.
 
     The estimate's mean exceeds the information of the binned report by at most (bins - 1)(2 - 1) / (2 n) to first
-    order, doubled here; it moves by at most 2 log(n) / n with one of the n reports, so it is within ``slack``
-    (McDiarmid) of its mean. Noise of 2/3 of the scale tells more than the bound.
+    order, doubled here; one of the n reports moves it by at most 2 log(n) / n, so it is within ``slack`` (McDiarmid) of
+    its mean. Noise of 2/3 of the scale reveals more than the bound.
     """
     n, bins = 400_000, 30
     slack = 2 * math.log(n) * math.sqrt(math.log(1 / rate("local.leakage", 4)) / (2 * n)) + (bins - 1) / n
@@ -58,7 +58,7 @@ def test_binned_information_is_below_the_leakage(leakage):
     assert leakage * 0.7 < found <= leakage + slack
     plan = MIOGD(**words).calibrate(1, 10)
     less = MIOGD(sigma=plan.report.scale * 2 / 3, gradient_bound=1.0, fit_intercept=False)
-    if leakage > 0.1:  # where two thirds of the noise tell more than what the estimate may be off
+    if leakage > 0.1:  # where two thirds of the noise reveal more than the possible error of the estimate
         assert estimate(less.device(1, random_state=2), 1.0) > leakage + slack
 
 
@@ -104,7 +104,7 @@ def test_the_sentence_states_the_gain_of_a_secret_order(make):
 
 @pytest.mark.parametrize("words", [{"leakage": 0.2}, {"sigma": 1.7}, {"epsilon": 2.0}], ids=str)
 def test_the_scale_of_the_noise_in_the_points(words):
-    """Of theta after n null rows; two thirds of the noise is refused."""
+    """Of theta after n null rows; two thirds of the noise is rejected."""
     dim, n, runs = 40, 50, 40
     learner = MIOGD(radius=1e9, step="horizon", horizon=n, random_state=9, **words, **ONES)
     plan = learner.calibrate(dim, n)
@@ -120,8 +120,7 @@ def test_the_scale_of_the_noise_in_the_points(words):
 
 
 def test_one_row_moves_one_report():
-    """Neighbouring runs differ in nothing but one report: all others have the same noise and, told the same, the same
-    points."""
+    """Neighbouring runs differ in one report: others have the same noise and, for equal inputs, equal points."""
     rng = np.random.default_rng(2)
     gradients = rng.normal(size=(30, 3)) * 0.3
     other = gradients.copy()
@@ -137,7 +136,7 @@ def test_one_row_moves_one_report():
 
 
 def sequences(n, dim):
-    """Linear losses that an adversary may choose without looking at the noise: gradients of norm 1."""
+    """Linear losses that an adversary may choose without access to the noise: gradients of norm 1."""
     rng = np.random.default_rng(4)
     walk = np.cumsum(rng.normal(size=(n, dim)), axis=0)
     signs = np.where(np.arange(n) % 2, 1.0, -1.0)[:, None] * np.eye(dim)[0]
@@ -153,10 +152,10 @@ def sequences(n, dim):
     lambda n: LDPSGD(epsilon=2.0, horizon=n, randomizer="l2laplace", step="horizon", **ONES),
 ], ids=["anytime", "horizon", "greedy", "privunit", "l2laplace"])  # fmt: skip
 def test_regret_is_below_the_bound(make):
-    """Mean over runs; noise-free steps, ten times too large, are above it on one of the sequences."""
+    """Mean over runs; steps without noise that are ten times too large exceed it on one of the sequences."""
     n, dim, runs = 400, 3, 20
     for name, gradients in sequences(n, dim):
-        best = float(np.linalg.norm(gradients.sum(axis=0)))  # of the unit ball: -<u, sum> at most
+        best = float(np.linalg.norm(gradients.sum(axis=0)))  # for the unit ball: -<u, sum> at most
         total = 0.0
         for seed in range(runs):
             learner = make(n).set_params(random_state=seed)
@@ -169,7 +168,7 @@ def test_regret_is_below_the_bound(make):
 
 
 def test_regret_of_bets_is_below_the_bound():
-    """Against models of every size: of one size the mean over runs of what is lost, less the certificate."""
+    """Against models of every size: for one size the mean loss over runs, less the certificate."""
     n, dim, runs = 600, 2, 20
     gradients = np.tile(-np.eye(dim)[0], (n, 1))
     for learner in (BANCO(epsilon=8.0, proxy="hoeffding", horizon=n, **ONES),
@@ -185,7 +184,7 @@ def test_regret_of_bets_is_below_the_bound():
 
 
 def test_a_bandit_learner_approaches_the_minimum():
-    """Points asked for by a black box: closer to the minimiser as rounds go by, two values sooner than one."""
+    """A black box gives values at requested points: they approach the minimiser, faster with two values per round."""
     centre = np.array([0.5, -0.3])
 
     def distance(n, values):
@@ -201,8 +200,7 @@ def test_a_bandit_learner_approaches_the_minimum():
     assert two < one < 0.6 * float(np.linalg.norm(centre))
 
 
-# ---- what coin betting does not depend on
-# -------------------------------------------------------------------------------
+# ---- invariances of coin betting -----------------------------------------------------------------------------------
 
 
 def played(make, reports):
@@ -218,7 +216,7 @@ def played(make, reports):
                                     fit_intercept=False, gradient_bound=bound),
 ], ids=["banco", "agnostic", "multiscale"])  # fmt: skip
 def test_scale_rotation_permutation_and_sign(make):
-    """Reports in other units, directions and orders make points in other units, directions and orders."""
+    """Reports in other units, directions and orders give points in other units, directions and orders."""
     rng = np.random.default_rng(7)
     reports = rng.normal(size=(80, 4)) + np.array([0.5, 0.0, 0.0, -0.2])
     points = played(make, reports)
@@ -252,7 +250,7 @@ def test_gradients_beyond_the_bound_are_scaled_and_counted():
 
 
 def test_millions_of_rows_do_not_overflow():
-    """Gradients that are all the same, and noise-free: the largest magnitude there can be."""
+    """Equal gradients without noise give the largest possible magnitude."""
     X, y = np.ones((1 << 16, 1)), np.full(1 << 16, 1.0)
     learner = BANCO(loss="absolute", epsilon=1.0, randomizer="l2laplace", y_bound=1e30, wealth=1e20, horizon=10**7,
                     random_state=1, release=1 << 16, fit_intercept=False)  # fmt: skip
@@ -273,7 +271,7 @@ def custom_linear():
 
 
 def test_models_are_held_before_scores_leave_the_finite_numbers():
-    """By a rule of the reports alone, and not by an error: which block had ended the run would tell of its rows."""
+    """A rule of the reports alone, not an error: the block that ended the run would reveal facts on its rows."""
     learner = AgnosticBANCO(epsilon=8.0, horizon=10**4, wealth=1e30, growth=0.51, random_state=0, **ONES)
     learner.ask(2)
     for _ in range(4000):
@@ -306,7 +304,7 @@ def test_every_row_gives_a_report_at_every_point(loss):
 @pytest.mark.parametrize("low", [1e16, 1e9, 1e6, -3.0])
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_values_far_from_zero_stay_within_the_bound(low, adjacency):
-    """The middle of an interval is rounded: what is randomized is within the bound that the noise is scaled to."""
+    """The midpoint of an interval is rounded: the randomized value is within the bound to which the noise is scaled."""
     high = max(low + 2.0, np.nextafter(low, math.inf))
     found = []
     for value in (low, high, (low + high) / 2):
@@ -321,7 +319,7 @@ def test_values_far_from_zero_stay_within_the_bound(low, adjacency):
 
 
 def test_the_coins_of_caps():
-    """PrivUnit's coins in a run: of rows of one direction the share of reports in its half space is what p says."""
+    """PrivUnit's coins in a run: for rows of one direction, the share of reports in its half-space is p."""
     n = 20_000
     device = LDPSGD(epsilon=1.0, horizon=n, **ONES).device(3, random_state=4)
     reports = device.privatize(np.tile([1.0, 0.0, 0.0], (n, 1)))[:, 0]

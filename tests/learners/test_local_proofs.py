@@ -1,4 +1,4 @@
-"""docs/proofs/local.md: transcripts of learners that are not to be trusted, nats, and the sums of regret bounds."""
+"""docs/proofs/local.md: transcripts of untrusted learners, nats, and the sums of regret bounds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.slow
 
 
 def steered(history):
-    """What a malicious learner asks for next: gradients of one sign or the other, by all reports so far."""
+    """The next request of a malicious learner: gradients of one sign or the other, by all reports so far."""
     return 1.0 if sum(history) * (-1) ** len(history) >= 0.0 else -1.0
 
 
 def chance(plus, v):
-    """That the two-point randomizer sends +, at a vector v of the unit interval: exact, of the compiled threshold."""
+    """Probability that the two-point randomizer sends +, at v in the unit interval: exact for its threshold."""
     threshold = plus.cap.threshold
     return 0.5 + math.copysign(int(abs(v) * threshold), v) / 2.0**64
 
@@ -55,7 +55,7 @@ def test_one_row_one_report(epsilon):
 
 
 def test_gaussian_transcripts():
-    """Two rounds, the second's question steered by the first's report: delta of the pair by quadrature."""
+    """Two rounds, the second request steered by the first report: delta of the pair by quadrature."""
     mu, sigma, epsilon = 1.0, 2.0, 0.7  # rows -1 and 1
     z = np.linspace(-14.0, 14.0, 1401)
     asked = np.where(z > 0.3, 1.0, -1.0)[:, None]
@@ -102,7 +102,7 @@ def test_the_excess_of_the_clip_is_in_the_leakage():
 
 
 def regret_on_a_path(slopes, steps, lazy):
-    """Of linear losses on [-1, 1], against the best of its ends; no noise."""
+    """For linear losses on [-1, 1], against the better of its ends; no noise."""
     w, total, regret = 0.0, 0.0, {-1.0: 0.0, 1.0: 0.0}
     for t, g in enumerate(slopes, 1):
         for u in regret:
@@ -116,13 +116,13 @@ def regret_on_a_path(slopes, steps, lazy):
     ("lazy", "step"), [(True, "anytime"), (True, "horizon"), (False, "anytime"), (False, "horizon")]
 )
 def test_no_path_exceeds_the_bound(lazy, step):
-    """Every path of slopes -1, 0 and 1 over nine rows, and one that is bad for falling greedy steps."""
+    """Every path of slopes -1, 0 and 1 over nine rows, and one that is bad for decreasing greedy steps."""
     learner = MIOGD(leakage=math.inf, step=step, lazy=lazy, gradient_bound=1.0, fit_intercept=False)
     plan = learner.calibrate(1, 9)
     bound, worst = plan.regret_bound(9), 0.0
     for slopes in itertools.product((-1.0, 0.0, 1.0), repeat=9):
         worst = max(worst, regret_on_a_path(slopes, plan.step_length, lazy))
-    assert 0.4 * bound < worst <= bound * (1.0 + 1e-12)  # reached, by equal steps
+    assert 0.4 * bound < worst <= bound * (1.0 + 1e-12)  # attained by equal steps
     plan, slopes = learner.calibrate(1, 2000), [-1.0] * 2 + [0.0] * 1874 + [1.0] * 124
     assert regret_on_a_path(slopes, plan.step_length, lazy) <= plan.regret_bound(2000)
 
@@ -163,7 +163,7 @@ def test_step_lengths_follow_from_the_set(domain):
 @pytest.mark.parametrize("pair", [False, True])
 @pytest.mark.parametrize("dim", [2, 300])
 def test_the_remainder_of_the_sum_is_bounded(pair, dim):
-    """Rows beyond 2^20, with the cap of the distance in force at first (dim 2) or all along (dim 300)."""
+    """Rows beyond 2^20, where the cap of the distance applies at first (dim 2) or throughout (dim 300)."""
     learner = BanditMIOGD(
         leakage=0.01, values=2 if pair else 1, value_bounds=(0.0, 2.0), gradient_bound=1.0, fit_intercept=False
     )
@@ -183,7 +183,7 @@ def test_the_remainder_of_the_sum_is_bounded(pair, dim):
 
 @pytest.mark.parametrize("dim", [1, 2, 5])
 def test_smoothing_costs_no_more_than_the_distance(dim):
-    """The norm at 0 (attained), and a kink beside the point: both errors of section 6, over 10^5 directions."""
+    """The norm at 0 (attained), and a kink next to the point: both errors of section 6, over 10^5 directions."""
     rng = np.random.default_rng(4)
     e = rng.standard_normal((100_000, dim))
     e /= np.linalg.norm(e, axis=1, keepdims=True)

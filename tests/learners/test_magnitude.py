@@ -1,5 +1,6 @@
-"""The magnitude and the potential of coin betting: against tables computed beforehand with 34 digits and more, in every
-case of the kernel and at the ends of a double's range; the number of nodes against a bound for all arguments.
+"""The magnitude and the potential of coin betting against precomputed tables with at least 34 digits.
+
+The tables cover every case of the kernel and the limits of doubles; the number of nodes has a bound for all arguments.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def table():
 
 
 def relative(value: float, log: mp.mpf) -> float:
-    """Error of |m| where it is a normal number, else whether it is what it must be."""
+    """Relative error of |m| for normal numbers; otherwise whether it has the required value."""
     if log == mp.ninf:
         return 0.0 if value == 0 else math.inf
     if log > LARGEST + 1e-9:
@@ -70,7 +71,7 @@ def test_the_table(table):
     for found in (m, of_m, of_psi):
         worst = int(np.argmax(found))
         assert found[worst] <= TOLERANCE, (x[worst], y[worst], a[worst], found[worst])
-    # what is really reached: an error that grows shows here long before the promise is broken
+    # the accuracy attained: a growing error shows here long before the stated bound is exceeded
     assert max(*m, *of_m, *of_psi) < 1e-14
     np.testing.assert_array_equal(np.signbit(magnitude(x, y, a)), np.signbit(x))
 
@@ -137,7 +138,7 @@ def test_increasing_in_x_and_between_its_bounds(x, y, a, factor):
 
 
 def test_increasing_along_a_fine_line():
-    """Neighbouring arguments over every case: no step back of more than the error."""
+    """Neighbouring arguments in every case: no decrease by more than the error."""
     for a, y in ((0.25, 16 * 9.5), (0.25, 16 * 8.9), (1.0, 50.0), (0.1, 3e4), (1.0, 0.0), (1.0, 0.2)):
         x = np.geomspace(1e-3, 1e4, 20_001) / a
         logs = log_magnitude(x, y, a)
@@ -207,7 +208,7 @@ def test_arguments_out_of_range(point, message):
 
 
 def test_the_stored_nodes():
-    """Newton with 40 digits from NumPy's nodes; every stored digit is right."""
+    """Newton's method with 40 digits from NumPy's nodes; every stored digit is correct."""
     text = NODES.read_text()
     for n in (8, 16, 24):
         stored = [
@@ -241,8 +242,10 @@ def case(p: float, q: float) -> tuple[int, int, float, bool] | None:
 
 
 def test_the_nodes_are_enough():
-    """n Gauss-Legendre nodes on [0, 1] err by at most 32/15 M rho^(-2n) / (1 - rho^-2), where M bounds |f| on the
-    ellipse with foci 0, 1 and half-axes of sum rho / 2 (Trefethen 2013, Theorem 19.3); here every f is entire."""
+    """n Gauss-Legendre nodes on [0, 1] err by at most 32/15 M rho^(-2n) / (1 - rho^-2) (Trefethen 2013, Theorem 19.3).
+
+    M bounds |f| on the ellipse with foci 0, 1 and half-axes of sum rho / 2; every f here is entire.
+    """
     rho = np.array([1.6, 1.8, 2, 2.3, 2.6, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 10, 13, 17, 22, 30, 45, 70, 100, 200, 400])
     turn = np.exp(1j * np.linspace(0, np.pi, 721))
     ellipse = 0.5 + (rho[:, None] * turn + 1 / (rho[:, None] * turn)) / 4
@@ -283,7 +286,7 @@ def test_the_nodes_are_enough():
                     return (2 + second if potential else -s * second) * np.exp(-u * (side * r + q * u))
 
                 total = reach * float(weight @ f(node))
-                if side < 0:  # relative to what is left of the whole
+                if side < 0:  # relative to the rest of the whole
                     whole = math.sqrt(math.pi / q) * (1 if potential else p / (2 * q))
                     total = whole * math.exp(r * r / (4 * q)) - total
                 with np.errstate(over="ignore", invalid="ignore"):

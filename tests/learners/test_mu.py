@@ -1,4 +1,4 @@
-"""A budget that is stated by the parameter of Gaussian differential privacy is that of the epsilon it comes to."""
+"""A budget given as the parameter of Gaussian differential privacy equals that of the corresponding epsilon."""
 
 from __future__ import annotations
 

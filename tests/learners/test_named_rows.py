@@ -1,4 +1,4 @@
-"""Rows as dicts: the same learner as with arrays, bit for bit, and errors that name what was found."""
+"""Rows as dicts: the same learner as with arrays, bit for bit, and errors that name the offending entry."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def begun(name="NOGD", names=None, **words):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_same_bits_as_arrays(name):
-    """Names that are declared are the order of the weights, whatever the order in a dict; other numbers are numbers."""
+    """Declared names fix the order of the weights, whatever the order in a dict; all number types are numbers."""
     named, plain = begun(name, NAMES), begun(name)
     targets = TARGETS if name == "PQFTL" else LABELS
     for k, (row, x, y) in enumerate(zip(DICTS, X, targets, strict=True)):
@@ -54,7 +54,7 @@ def test_the_same_bits_as_arrays(name):
 
 
 def test_a_first_row_gives_the_names():
-    """Sorted, so that their order in the row says nothing; the guarantee says where they are from."""
+    """Sorted, so that their order in the row reveals nothing; the guarantee states their source."""
     named, plain = begun(), begun()
     for row, x, y in zip(DICTS, X[:, np.argsort(NAMES)], LABELS, strict=True):
         named.learn_one(row, y)
@@ -129,7 +129,7 @@ def test_a_bad_first_row():
 
 
 def test_names_of_a_row_that_begins_no_run_are_forgotten():
-    """No guarantee says that they are public; those of a frame before stay."""
+    """No guarantee says that they are public; those of an earlier frame stay."""
     learner = privol.DPFTRL(horizon=50, random_state=1).declare_classes([0, 1])
     with pytest.raises(InvalidRow, match="label"):
         learner.learn_one({"secret": 1.0, "b": 2.0}, 7)

@@ -1,4 +1,4 @@
-"""DOLA and SparseDOLA: against the specification's reference values, a twin in NumPy, and what must not matter."""
+"""DOLA and SparseDOLA: the specification's reference values, a twin in NumPy, and invariances."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def hinge(t, i, w):
 
 
 def given_noise(scale=lambda k: 1.0):
-    """Adds the reference noise, message by message; ``scale``: of the noise in message k."""
+    """Add the reference noise, message by message; ``scale``: of the noise in message k."""
     count = iter(range(100))
 
     def randomize(v):
@@ -54,7 +54,7 @@ WORDS = {"nodes": 2, "batch": 1, "rounds": 3, "dim": 2, "length": lambda t: 0.5 
 
 
 class TestReference:
-    """The specification's three rounds of two nodes (its section 10), to 1e-12: of the twin, and of the library."""
+    """The specification's three rounds of two nodes (its section 10), to 1e-12: for the twin and the library."""
 
     def test_gradient(self):
         sent, *_ = network(hinge, given_noise(), lambda t: REFERENCE.matrix(t).to_dense(), radius=0.5, **WORDS)
@@ -75,7 +75,7 @@ class TestReference:
         np.testing.assert_allclose(points[-1], mixed, rtol=0, atol=1e-12)
 
     def test_sparse(self):
-        def minus(v):  # the reference adds the noise, where the library subtracts a noisy gradient
+        def minus(v):  # the reference adds the noise, the library subtracts a noisy gradient
             return v - next(noises)
 
         noises = iter([NOISE[i, t] for t in range(3) for i in range(2)])
@@ -222,7 +222,7 @@ def test_the_mean_of_sparse_nodes_is_thresholded_by_its_own_noise():
     learner.partial_fit(X[:300], Y[:300], classes=[-1, 1])
     plan = learner._run.plan
     sent, *_ = twin_of(learner, plan, 300)
-    # mixing is doubly stochastic, so the mean's noise is that of all messages, whoever heard them
+    # mixing is doubly stochastic, so the mean's noise is that of all messages, whoever received them
     variance = sum(plan.step_length(t) ** 2 for t in range(1, 51)) * plan.report.deviation**2 / 6
     expected = soft(sent[-1].mean(axis=0), 0.5 * math.sqrt(variance))
     np.testing.assert_allclose(np.append(learner.coef_, learner.intercept_), expected, atol=1e-9)
@@ -270,7 +270,7 @@ def test_float32_rows_of_the_same_values():
 
 
 def test_without_gradients_nodes_agree_on_what_was_sent():
-    """Null rows: no noise, no gradients, and mixing alone moves what told gradients have set apart."""
+    """Null rows: no noise, no gradients; mixing alone reconciles nodes that given gradients have set apart."""
     learner = DOLA(epsilon=math.inf, nodes=8, topology="ring", horizon=8 * 400, gradient_bound=1.0, step_size=1.0,
                    radius=10.0, loss="absolute", fit_intercept=False)  # fmt: skip
     for i in range(8):
@@ -349,7 +349,7 @@ def test_several_epochs():
 
 
 def test_no_row_enters_one_message_twice():
-    """An epoch of at least a round's rows: by then another message is being made."""
+    """An epoch at least as long as a round: by then another message is being made."""
     words = {"epochs": 3, "nodes": 4, "batch": 5}
     assert plan_of(horizon=60, **words).uses == 3
     for horizon in (59, 40, 20):
@@ -359,7 +359,7 @@ def test_no_row_enters_one_message_twice():
 
 @pytest.mark.parametrize("kind", [DOLA, SparseDOLA])
 def test_the_first_message_spends_all(kind):
-    """Whoever reads the ledger after it, and never another row, sees what the message has cost."""
+    """The ledger shows the cost of the message after the first row, even if no other row follows."""
     learner = kind(nodes=4, topology="ring", horizon=8, random_state=0)
     learner.partial_fit(X[:1], Y[:1], classes=[-1, 1])
     assert learner.ledger_.spent.mu == learner.guarantee_.mu > 0.0
@@ -495,7 +495,7 @@ def plan_of(**words):
 
 
 def test_noise_energies_of_the_specification():
-    """Section 3.6: squared noise over the squared bound at n = 55; never below, and above by roundings alone."""
+    """Section 3.6: squared noise over the squared bound at n = 55; never below, and above only by rounding."""
     for epsilon, laplace, l2, gaussian in ((0.1, 2.42e6, 1.232e6, 208018), (1, 24200, 12320, 3061.87),
                                            (4, 1512.5, 770, 257.16)):  # fmt: skip
         for name, expected in (("laplace", laplace), ("l2laplace", l2), ("gaussian", gaussian)):
@@ -543,7 +543,7 @@ def test_output_noise_charges_its_roundings():
 
 
 def test_regret_bounds_of_the_specification():
-    """Section 3.9: with the default step sqrt(2) m R H sqrt(T), at most."""
+    """Section 3.9: with the default step at most sqrt(2) m R H sqrt(T)."""
     plan = plan_of(nodes=16, dim=10, horizon=16 * 500)
     h = math.sqrt(1.0 + 10 * plan.report.scale**2)
     assert plan.regret_bound(500) <= math.sqrt(2.0) * 16 * 2.0 * h * math.sqrt(500)
@@ -557,7 +557,7 @@ def test_regret_bounds_of_the_specification():
 
 
 def test_nodes_of_a_kept_run_that_failed_are_not_shown(tmp_path, monkeypatch):
-    """What the disk does not know may be learnt again, of other rows, with the same noise: nobody may have seen it."""
+    """Rounds not on the disk may be learnt again from other rows with the same noise: they must stay hidden."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 3)) / 3, rng.integers(0, 2, 400)
     write, names = _checkpoints.write_atomically, []

@@ -1,7 +1,7 @@
-"""Output and objective perturbation as they run: exact releases, laws of the noise, sensitivities, an audit.
+"""Output and objective perturbation in use: exact releases, distributions of the noise, sensitivities, an audit.
 
-The contract around a fit is in ``test_offline_contract.py``. Minimisers are found here by semismooth Newton steps on
-plain NumPy arrays; none of the library's solver is in it.
+``test_offline_contract.py`` tests the contract of a fit. Minimisers are found here by semismooth Newton steps on plain
+NumPy arrays, without the library's solver.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOSSES = {
 }  # fmt: skip
 
 
-# ---- exactly what is released ---------------------------------------------------------------------------------------
+# ---- exact releases -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -65,14 +65,14 @@ def test_output_perturbation_is_the_minimiser_and_the_noise_of_its_key(loss, out
             noise = vector(make_source(7), plan.dim, plan.scale, step, STREAM_RELEASES)
         off = released(learner) - points - noise
         assert np.max(np.abs(off)) <= step + plan.gradient_norm / plan.l2_sum + 1e-11
-        assert np.max(np.abs(noise)) > 100 * step  # so that this says something
+        assert np.max(np.abs(noise)) > 100 * step  # so that the check is meaningful
         assert np.all(released(learner) == np.round(released(learner) / step) * step)
 
 
 @pytest.mark.parametrize(("delta", "intercept"), [(0.0, True), (0.0, False), (1e-6, True)])
 @pytest.mark.parametrize(("loss", "outputs"), LOSSES.values(), ids=LOSSES)
 def test_objective_perturbation_minimises_with_the_linear_term_of_its_key(loss, outputs, delta, intercept):
-    """Every class has its own slice of b, in order, and the final noise is of another address."""
+    """Every class has its own slice of b, in order, and the final noise has another address."""
     real = get_loss(loss).kind == "regression"
     X, y = problem(40, 3, 2, outputs, real)
     learner = fitted(
@@ -84,7 +84,7 @@ def test_objective_perturbation_minimises_with_the_linear_term_of_its_key(loss, 
     assert plan.law == ("gaussian" if delta else "l2_laplace")
     b = vector(source, plan.dim, plan.scale, plan.step, STREAM_OBJECTIVE, plan.law)
     assert not np.any(np.mod(b, plan.step))
-    assert np.any(np.mod(b, plan.step * 2.0**19))  # not the grid of a release
+    assert np.any(np.mod(b, plan.step * 2.0**19))  # not on the grid of a release
     targets = [np.clip(y, -1, 1)] if real else signs(y, outputs)
     points = np.concatenate(
         [minimiser(plan.loss, S, t, plan.l2_sum, b[k * dim : (k + 1) * dim]) for k, t in enumerate(targets)]
@@ -115,7 +115,7 @@ def test_the_squared_loss_is_minimised_as_a_huber_loss():
 
 
 def test_long_rows_count_as_rows_at_the_bound():
-    """Beside the intercept too: its constant stays 1."""
+    """With an intercept too: its constant stays 1."""
     X, y = problem(30, 2, 3)
     long = X * np.where(np.arange(30) % 2, 1e149, 1.0)[:, None]
     for kind in (OutputPerturbation, ObjectivePerturbation):
@@ -126,7 +126,7 @@ def test_long_rows_count_as_rows_at_the_bound():
 
 @pytest.mark.parametrize("kind", [OutputPerturbation, ObjectivePerturbation])
 def test_fits_share_no_noise(kind):
-    """Nobody can reproduce the default; of a generator every fit draws a key of its own."""
+    """The default cannot be reproduced; with a generator every fit draws its own key."""
     X, y = problem(20, 2, 4)
     learner = kind()
     found = [released(learner.fit(X, y)) for _ in range(3)] + [released(kind().fit(X, y)) for _ in range(2)]
@@ -146,7 +146,7 @@ def test_radius_scales_all_classes_together():
     assert np.allclose(cut, whole * (0.5 / np.linalg.norm(whole)), rtol=1e-12)
 
 
-# ---- laws of the noise ----------------------------------------------------------------------------------------------
+# ---- distributions of the noise -------------------------------------------------------------------------------------
 
 FITS = 300
 WRONG = (2 / 3, 3 / 2)
@@ -179,7 +179,7 @@ def test_output_noise_has_the_scale_of_its_calibration(delta, outputs):
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_the_linear_term_has_the_law_of_its_calibration(outputs):
-    """Seen from outside, as minus the gradient at what was released: length Gamma, direction uniform."""
+    """Recovered from outside, as minus the gradient at the release: length Gamma, direction uniform."""
     X, y = problem(25, 2, 7, outputs)
     S, labels, alpha = seen(X), range(max(2, outputs)), rate("offline.scale", 6)
     words = {"delta": 0.0, "radius": FAR}
@@ -199,20 +199,20 @@ def test_the_linear_term_has_the_law_of_its_calibration(outputs):
         assert not scale_is(total * wrong, law, alpha)
         assert law.cdf(law.isf(alpha / 2) / wrong) - law.cdf(law.ppf(alpha / 2) / wrong) < 1e-6
     assert stats.kstest(length, stats.gamma(plan.dim).cdf).pvalue > rate("offline.law", 8)
-    # of a uniform direction (1 + u_i) / 2 has a Beta law
+    # for a uniform direction (1 + u_i) / 2 has a Beta distribution
     half = (plan.dim - 1) / 2
     for i in range(plan.dim) if outputs == 1 else (0, plan.dim - 1):
         share = (1 + b[:, i] / np.linalg.norm(b, axis=1)) / 2
         assert stats.kstest(share, stats.beta(half, half).cdf).pvalue > rate("offline.law", 8)
 
 
-# ---- how far a row moves the minimiser ------------------------------------------------------------------------------
+# ---- the effect of a row on the minimiser ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize(("loss", "outputs"), LOSSES.values(), ids=LOSSES)
 def test_no_row_moves_the_minimiser_by_more_than_the_sensitivity(loss, outputs, adjacency):
-    """Rows along one line, at the bound or beyond it, with targets that pull both ways; three to one of them null."""
+    """Rows along one line, at the bound or beyond it, with targets that pull both ways; up to three of them null."""
     rng, real = np.random.default_rng(8), get_loss(loss).kind == "regression"
     labels = None if real else list(range(max(2, outputs)))
     largest = 0.0
@@ -248,12 +248,12 @@ CLOSED = {
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize(("loss", "classes"), CLOSED.values(), ids=CLOSED)
 def test_a_row_moves_a_strongly_regularised_minimiser_by_the_sensitivity(loss, classes, adjacency):
-    """Where l2 is large every model is next to 0, and a row's gradient the one there."""
+    """For large l2 every model is close to 0, and a row's gradient is the one there."""
     words = {"loss": loss, "l2": 1e4, "x_bound": 2.0, "fit_intercept": False}
     X, other, y, targets = np.array([[2.0, 0.0]] * 3), np.array([[2.0, 0.0]] * 3), np.ones(3), np.ones(3)
     targets[0] = math.nan if adjacency == "zero_out" else (0.0 if classes else -1.0)
     if classes == 3 and adjacency == "replace":
-        other[0] *= -1  # the same class: each output's gradient turns
+        other[0] *= -1  # the same class: the sign of each output's gradient changes
         targets[0] = y[0]
     elif classes == 2 and adjacency == "replace":
         other[0] *= 7  # longer than the bound
@@ -266,7 +266,7 @@ def test_a_row_moves_a_strongly_regularised_minimiser_by_the_sensitivity(loss, c
 @pytest.mark.parametrize("loss", ["squared", Huber(4.0)], ids=["squared", "huber"])
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_the_sensitivity_of_the_rules_l2_counts_the_models_that_it_admits(loss, adjacency):
-    """A row that errs by more than the bound of targets, as the others have drawn the model away from it."""
+    """A row whose error exceeds the bound of targets, because the other rows have drawn the model away from it."""
     for n in (2, 50):
         words = {"loss": loss, "l2": None, "x_bound": 2.0, "y_bound": 3.0, "fit_intercept": False, "epsilon": 20.0}
         plan = OutputPerturbation(adjacency=adjacency, **words).calibrate(1, n)
@@ -291,12 +291,12 @@ def test_noise_of_the_squared_loss_is_for_the_slope_of_what_is_minimised():
         plan = ObjectivePerturbation(**words, fit_intercept=False).calibrate(4, 1000)
         longest = 2.0 * max(abs(float(plan.loss.gradient(p, y))) for p in (-1e9, 1e9) for y in (-3.0, 3.0))
         assert longest == pytest.approx(6.0)
-        # two rows, in opposite directions; the curvature costs something besides
+        # two rows, in opposite directions; the curvature costs something in addition
         assert plan.scale > 2.0 * longest / (epsilon if delta == 0.0 else gdp_mu(epsilon, delta))
 
 
 def test_a_radius_is_crossed():
-    """One row, hardly regularised: its label decides which end of the ball is released."""
+    """One row with almost no regularization: its label decides which end of the ball is released."""
     words = {"l2": 1e-6, "radius": 0.2, "delta": 0.0, "fit_intercept": False}
     plan = OutputPerturbation(**words).calibrate(1, 1)
     ends = [point([[1.0]], [label], [0, 1], **words) for label in (0.0, 1.0)]
@@ -309,7 +309,7 @@ def test_a_radius_is_crossed():
 
 
 def least_epsilon(inside, outside, alpha):
-    """Lower bound of epsilon by how often an event was seen of two neighbours, by Clopper and Pearson."""
+    """Lower bound of epsilon by how often an event occurred for two neighbours, by Clopper and Pearson."""
     (k, n), (i, m) = inside, outside
     low = stats.beta.ppf(alpha / 2, k, n - k + 1) if k else 0.0
     high = stats.beta.isf(alpha / 2, i + 1, m - i) if i < m else 1.0
@@ -321,10 +321,11 @@ EVENTS = [(-2.0, 3.0), (-1.0, 1.0), (0.0, math.inf), (-math.inf, -5.0), (5.0, ma
 
 
 def audited(calibration):
-    """A bound of epsilon by one row of class 1 against the null row, n = 1, Lambda small: the slides' worst data.
+    """A bound of epsilon from one row of class 1 against the null row, n = 1, Lambda small: the slides' worst data.
 
-    Without the row the model is -b / Lambda, spread wide; with it, the loss's curvature pulls the models of as many b
-    together next to 0. That factor is what the slides leave out.
+    Without the row the model is -b / Lambda, with a wide spread; with it, the loss's curvature concentrates the models
+    of
+    as many b near 0. The slides omit this factor.
     """
     words = {
         "l2": 0.005,
@@ -374,7 +375,7 @@ def test_weak_guarantees_are_pointed_out(kind):
 
 @pytest.mark.parametrize("kind", [OutputPerturbation, ObjectivePerturbation])
 def test_the_solver_starts_from_the_last_release(kind, monkeypatch):
-    """From what is public, if it is better than zeros; to the same release but for what the certificate leaves open."""
+    """It starts from public values if they beat zeros, and reaches the same release up to the certificate."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(3000, 4)) / 4
     y = rng.choice(3, size=3000, p=[0.6, 0.3, 0.1])
@@ -400,7 +401,7 @@ def test_the_solver_starts_from_the_last_release(kind, monkeypatch):
     far._export = dataclasses.replace(far._export, model=far._export.model + 1e12)
     first = far.set_params(random_state=None).fit(X, y).coef_
     assert starts[-3:] == [None] * 3
-    assert (far.fit(X, y).coef_ != first).all()  # the noise is another
+    assert (far.fit(X, y).coef_ != first).all()  # the noise differs
     assert starts[-1] is not None
     far.fit(X[:, :3], y)
     assert starts[-3:] == [None] * 3

@@ -1,4 +1,4 @@
-"""What is around a fit of the offline learners: labels, null rows, budgets, failures, copies, and what may be seen."""
+"""The contract of a fit of the offline learners: labels, null rows, budgets, failures, copies, nothing revealed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def bare(kind, **words):
 @both
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_each_class_is_learnt_against_the_rest(kind, epsilon):
-    """Of a model without noise, or with the noise of the calibration for so many classes."""
+    """For a model without noise, or with the noise of the calibration for this many classes."""
     x, y = problem(60, 3, 22, 3)
     names = np.array(["a", "b", "c"])
     learner = kind(delta=0.0, epsilon=epsilon, random_state=0, l2=0.1).fit(x, names[y])
@@ -76,7 +76,7 @@ def test_each_class_is_learnt_against_the_rest(kind, epsilon):
 
 @both
 def test_declared_classes_need_not_occur(kind):
-    """One whose label nobody has is a model as well; and one label alone is enough."""
+    """A class whose label does not occur has a model as well, and a single label is enough."""
     learner = bare(kind).declare_classes([0, 1, 2]).fit(X, Y)
     assert learner.coef_.shape == (3, 3)
     assert learner.intercept_[2] < min(learner.intercept_[:2])
@@ -113,7 +113,7 @@ def test_separable_rows_that_are_hardly_regularised(kind, l2):
 
 @both
 def test_rows_of_zeros(kind):
-    """With an intercept they are rows like others; without, the model is b's alone, or 0."""
+    """With an intercept they count like other rows; without one, the model is determined by b alone, or 0."""
     y = np.arange(50) < 40
     learner = bare(kind).fit(np.zeros((50, 2)), y)
     assert np.all(learner.coef_ == 0)
@@ -164,7 +164,7 @@ def blocks(x, y, classes, size=17):
                 part = x[start : start + size]
                 if not sparse.issparse(part):
                     memory[: len(part)] = part
-                    part = memory[: len(part)]  # used again, as by readers of files
+                    part = memory[: len(part)]  # reused, as by readers of files
                 yield type("Block", (), {"X": part, "y": y[start : start + size], "first_row": start + 1})()
 
     stream = Stream()
@@ -206,7 +206,7 @@ def test_streams_are_fitted_as_a_whole(kind, tmp_path):
 
 
 def spoilt():
-    """Rows and labels of which the second, the fifth and the sixth cannot be used."""
+    """Rows and labels of which the second, the fifth and the sixth are invalid."""
     x, y = X.copy(), Y.astype(float)
     x[1, 2], x[4, 0], y[5] = np.nan, np.inf, 7.0
     return x, y, [1, 4, 5]
@@ -215,7 +215,7 @@ def spoilt():
 @both
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
 def test_invalid_rows(kind, form):
-    """An error before anything is spent; or null rows, as if they were not there, and counted in n."""
+    """An error before anything is spent, or null rows, which have no effect but count in n."""
     x, y, bad = spoilt()
     ledger = Ledger(epsilon=1.0, delta=1e-6)
     for row, rows, labels in ((2, x, Y), (6, X, y)):
@@ -241,7 +241,7 @@ def test_a_broken_structure_is_refused_before_anything_is_spent(kind, on_invalid
     assert ledger.accounts == ()
 
 
-# ---- what is refused ------------------------------------------------------------------------------------------------
+# ---- refusals -------------------------------------------------------------------------------------------------------
 
 KINK = Custom(
     value=lambda p, y: abs(p - y), gradient=lambda p, y: float(np.sign(p - y)), lipschitz=1.0, smoothness=math.inf,
@@ -399,7 +399,7 @@ def test_a_failed_fit_leaves_the_previous_model_unchanged(kind):
 
 @both
 def test_a_failed_solver_is_paid_for_and_reveals_nothing(kind):
-    """That it failed is no private fact: nothing is released, and no figure of the rows is in the error."""
+    """The failure itself is no private fact: nothing is released, and the error contains no figure of the rows."""
     ledger = Ledger(epsilon=1.5, delta=1e-6)
     learner = kind(delta=0.0, max_iter=1, ledger=ledger)
     with pytest.raises(SolverFailure, match="max_iter") as caught:
@@ -431,7 +431,7 @@ def test_a_failed_solver_is_paid_for_and_reveals_nothing(kind):
 
 @both
 def test_other_errors_within_a_fit_are_paid_for(kind, monkeypatch):
-    """Whatever ends it, it may be the rows that did."""
+    """Whatever ends it, the rows may have caused it."""
 
     def broken(*args, **words):
         raise SourceFailure("rounding did not succeed")
@@ -447,7 +447,7 @@ def test_other_errors_within_a_fit_are_paid_for(kind, monkeypatch):
 @both
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timer here")
 def test_an_interrupted_fit_is_paid_for(kind, monkeypatch):
-    """Ctrl-C while the solver runs: nothing was released, but how long it ran may be the rows' doing."""
+    """Ctrl-C while the solver runs: nothing was released, but the rows may determine how long it ran."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(100_000, 30)), rng.integers(0, 2, size=100_000)
     ledger, begun = Ledger(epsilon=1.0, delta=1e-6), []
@@ -484,7 +484,7 @@ def test_an_interrupted_fit_is_paid_for(kind, monkeypatch):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_a_model_in_a_traceback_is_always_paid_for(kind, delta, error, monkeypatch):
-    """It is struck when the noise is on: the model is in no frame unpaid, and without its noise in none at all."""
+    """The interrupt comes once the noise is added: no frame holds the model unpaid, and none holds it without noise."""
 
     def struck(*_):
         raise error
@@ -515,7 +515,7 @@ def test_a_failure_while_noise_is_drawn_leaves_no_minimiser(law, monkeypatch):
     assert (seen[0] == 0.0).all()
 
 
-# ---- copies, and what may be seen -----------------------------------------------------------------------------------
+# ---- copies, and what is revealed -----------------------------------------------------------------------------------
 
 
 @both

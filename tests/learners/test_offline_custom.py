@@ -1,4 +1,4 @@
-"""A smooth loss of the user's own in the offline learners: twins of built-in ones, its certificate, its failures."""
+"""A user's own smooth loss in the offline learners: twins of built-in losses, its certificate, its failures."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ BEND = Custom(value=bend_value, gradient=bend_gradient, lipschitz=1.0, smoothnes
 HUBER = Custom(
     value=huber_value, gradient=huber_gradient, lipschitz=0.7, smoothness=1.0, kind="regression", name="own"
 )  # fmt: skip
-#: The user's loss, the built-in one that it is, and the classes.
+#: The user's loss, the equal built-in one, and the classes.
 TWINS = {
     "logistic": (LOGISTIC, Logistic(), 1), "logistic of 3": (LOGISTIC, Logistic(), 3),
     "smooth hinge": (BEND, SmoothHinge(0.3), 1), "Huber": (HUBER, Huber(0.7), 1),
@@ -118,7 +118,7 @@ def test_the_release_is_the_minimiser_and_the_noise_of_its_key(kind, own, twin, 
 
 
 def test_the_noise_is_that_of_a_slope_and_a_curvature():
-    """Of no loss's shape: two rows may have gradients of the bound in opposite directions."""
+    """It assumes no shape: two rows may have gradients of the bound in opposite directions."""
     for adjacency, times in (("replace", 2.0), ("zero_out", 1.0)):
         plan = OutputPerturbation(loss=HUBER, adjacency=adjacency).calibrate(3, 100)
         assert plan.diameter == pytest.approx(times * 0.7 * math.sqrt(2.0), rel=1e-11)
@@ -161,7 +161,7 @@ def test_no_row_moves_the_minimiser_by_more_than_the_sensitivity(own, outputs, a
 
 
 def test_a_slope_beyond_its_bound_is_clamped():
-    """Where nobody looked: the bound is kept, whatever the user vouched for, and what is minimised is convex."""
+    """Where it was not checked before: the bound holds, whatever the user declared, and the objective is convex."""
 
     def value(p, y):
         return max(huber_value(p, y), 5.0 * (abs(p - y) - 50.0))
@@ -182,7 +182,7 @@ def test_a_slope_beyond_its_bound_is_clamped():
 
 
 def exact_norm(x, y, size, o, w, x_bound):
-    """Of the gradient of the pseudo-Huber loss, in multiple precision; factors are the doubles of the kernel."""
+    """The gradient norm of the pseudo-Huber loss, in multiple precision; factors are the doubles of the kernel."""
     with mpmath.workdps(50):
         w = [mpmath.mpf(v) for v in w.tolist()]
         total = [mpmath.mpf(o.l2_sum) * v for v in w]
@@ -200,7 +200,7 @@ def exact_norm(x, y, size, o, w, x_bound):
 @pytest.mark.parametrize("size", [1e-3, 1.0, 100.0])
 @pytest.mark.parametrize("wrong", [0.0, 0.99, -0.99])
 def test_the_certificate_holds_for_a_maximally_inexact_function(size, wrong):
-    """At a minimiser as computed, of rows that err together."""
+    """At a minimiser as computed, for rows whose errors add up."""
     rng = np.random.default_rng(3)
     x = np.abs(rng.normal(size=(120, 3))) * rng.choice([1.0, 30.0], size=(120, 1))
     y = x @ [1.0, 0.2, 2.0] + rng.normal(size=120)
@@ -214,13 +214,13 @@ def test_the_certificate_holds_for_a_maximally_inexact_function(size, wrong):
     bound, allowance = o.certificate(found.point)
     exact = exact_norm(x, y, size, o, found.point, 2.0)
     assert exact <= bound <= 1e-8
-    if wrong:  # it is nearly all of the allowance, and far more than roundings
+    if wrong:  # it is nearly all of the allowance, and far more than rounding
         S = scaled(x, 2.0, True)
         p = S @ found.point
         most = np.linalg.norm(S.T @ (CUSTOM_ERROR * (size + 1.0 + np.abs(p) + np.abs(y))))
         assert 0.4 * allowance < most < allowance
         _, gradient = o.value_gradient(found.point)
-        assert float(exact) + np.linalg.norm(gradient) > 0.9 * most  # so much is the difference of the two vectors
+        assert float(exact) + np.linalg.norm(gradient) > 0.9 * most  # the difference of the two vectors is this large
     assert CUSTOM_ERROR == Custom.ERROR
 
 
@@ -253,7 +253,7 @@ def test_the_same_bits_whatever_the_layout_and_the_level(method):
 
 
 class Failing:
-    """The logistic loss, until it is armed; then one of its functions ends as it is told to, at a row of the middle."""
+    """The logistic loss until it is armed; then one of its functions fails in a given way, at a row in the middle."""
 
     def __init__(self, end, where):
         self.end, self.where, self.calls, self.told, self.armed = end, where, 0, [], False
@@ -291,7 +291,7 @@ ENDS = {
 @pytest.mark.parametrize("where", ["value", "gradient"])
 @pytest.mark.parametrize("case", ENDS)
 def test_a_function_that_fails_ends_a_fit_that_is_paid_for(kind, where, case):
-    """Nothing is released, the model before stays, and the error tells nothing of the row."""
+    """Nothing is released, the previous model stays, and the error reveals nothing of the row."""
     end, message = ENDS[case]
     failing, ledger, secrets = Failing(end, where), Ledger(epsilon=3.5, delta=1e-6), Secrets()
     fresh = kind(delta=0.0, loss=failing.loss, ledger=ledger)
@@ -328,7 +328,7 @@ def test_an_interrupt_in_a_user_function_stays_an_interrupt(error):
         names.add(trace.tb_frame.f_code.co_name)
         trace = trace.tb_next
     assert "fit" in names
-    assert not names & {"end", "ask"}  # whose variables are predictions
+    assert not names & {"end", "ask"}  # their variables are predictions
     (entry,) = learner.ledger_.entries()
     assert (entry.releases, entry.pure_epsilon, entry.open) == (0, 1.0, False)
 
@@ -385,7 +385,7 @@ def test_private_selection_takes_it_and_repeats_what_was_vouched_for():
 
 
 def test_an_audit_knows_its_curvature():
-    """The densities of models are those of the loss it is: half of them within its bend, where the Hessian has it."""
+    """The densities of models are those of the loss: half of the models are within its bend, where it has curvature."""
     words = {"l2": 1.0, "delta": 0.0, "fit_intercept": False}
     cases = [
         OfflineCase(ObjectivePerturbation(loss=loss, **words), rows=4, noise=1.0, random_state=3)

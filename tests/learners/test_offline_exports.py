@@ -1,4 +1,4 @@
-"""What an offline learner has released is written and read again: the same bits, the guarantee, and nothing secret."""
+"""A released offline model is written and read again: the same bits, the guarantee, and nothing secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gaussian noise in the objective: the law of what is drawn and released, and what is promised of it."""
+"""Gaussian noise in the objective: its distribution, that of the release, and the guarantee."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ X, Y = problem(60, 3, 21)
 FITS = 150
 
 
-# ---- laws -----------------------------------------------------------------------------------------------------------
+# ---- distributions --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_the_gaussian_linear_term_has_the_law_of_its_calibration(outputs):
-    """Seen from outside too: independent Gaussians of one scale."""
+    """Recovered from outside too: independent Gaussians of one scale."""
     X, y = problem(25, 2, 8, outputs)
     S, labels, alpha = seen(X), range(max(2, outputs)), rate("offline.gaussian", 4)
     words = {"delta": 1e-6, "radius": FAR}
@@ -56,7 +56,7 @@ def test_the_gaussian_linear_term_has_the_law_of_its_calibration(outputs):
 
 
 def test_models_have_the_density_of_the_proof():
-    """Of one logistic row in one dimension: the noise's density at what the model asks of b, times the curvature."""
+    """One logistic row in one dimension: the noise's density at the b that the model implies, times curvature."""
     words = {"epsilon": 40.0, "delta": 1e-3, "l2": 0.05, "radius": FAR, "fit_intercept": False}
     fits = [fitted(ObjectivePerturbation, [[1.0]], [1], labels=[0, 1], **words, random_state=k) for k in range(FITS)]
     models, plan = np.concatenate([released(each) for each in fits]), ObjectivePerturbation(**words).calibrate(1, 1)
@@ -76,7 +76,7 @@ def test_models_have_the_density_of_the_proof():
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_the_drawn_noise_is_sufficient_and_two_thirds_of_it_is_not(adjacency, monkeypatch):
-    """By integration over the model, of the scale and Lambda that a fit hands to its noise and its solver."""
+    """By integration over the model, with the scale and Lambda that a fit passes to its noise and its solver."""
     drawn = []
     linear_term = offline._linear_term
 
@@ -103,17 +103,17 @@ def test_the_drawn_noise_is_sufficient_and_two_thirds_of_it_is_not(adjacency, mo
         assert found == pytest.approx(gdp_delta(plan.epsilon_objective, shift / (part * plan.scale)), rel=1e-3)
         assert found > least * plan.delta_objective
         assert found <= plan.delta_objective or part < 1
-    # with the final noise: of the sum of both, at the whole epsilon
+    # with the final noise: for the sum of both, at the whole epsilon
     spread = math.hypot(plan.scale / plan.l2_sum, plan.final_scale)
     assert gdp_delta(g.parameter, (shift / plan.l2_sum + 2 * plan.error) / spread) <= g.slack
 
 
-# ---- what is promised ------------------------------------------------------------------------------------------------
+# ---- the guarantee ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_gaussian_noise_in_the_objective_is_never_called_pure(outputs):
-    """What it proves is an epsilon with one delta: neither an epsilon alone nor a curve may follow from it."""
+    """It proves an epsilon with one delta: neither an epsilon alone nor a curve may follow from it."""
     y, ledger = problem(60, 3, 21, outputs)[1], Ledger(epsilon=1.0, delta=1e-6, slack=1e-6)
     learner = ObjectivePerturbation(delta=1e-6, adjacency="replace", ledger=ledger).fit(X, y)
     g = learner.guarantee_
@@ -171,11 +171,11 @@ def test_gaussian_noise_in_the_objective_is_refused_where_nothing_is_proved():
     )  # fmt: skip
     with pytest.raises(InvalidParameter, match="no guarantee"):
         ObjectivePerturbation().guarantee_of(replace(plan, delta=0.0), 60)
-    assert ObjectivePerturbation().guarantee_of(plan, 60).slack == 1e-6  # of the plan, whatever the learner says
+    assert ObjectivePerturbation().guarantee_of(plan, 60).slack == 1e-6  # from the plan, whatever the learner says
 
 
 def test_private_selection_refuses_such_candidates():
-    """Its proof is for candidates of pure differential privacy."""
+    """Its proof covers candidates with pure differential privacy."""
     ledger = Ledger()
     with pytest.raises(InvalidParameter, match="of kind 'approximate'"):
         PrivateSelection([ObjectivePerturbation(), ObjectivePerturbation(delta=1e-6)], ledger=ledger).fit(X, Y)

@@ -1,4 +1,4 @@
-"""Nothing secret is left in memory by an offline fit, whatever ends it; errors name what the user has given."""
+"""An offline fit leaves nothing secret in memory, however it ends; errors name the user's arguments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def own_linear(objective):
 
 
 def watched(monkeypatch):
-    """Arrays that hold secrets while a fit runs; what each held then."""
+    """Arrays that hold secrets while a fit runs, and what each held."""
     kept = []
 
     def keep(array):
@@ -100,12 +100,12 @@ def test_points_and_linear_terms_are_wiped_if_a_fit_fails(name, at, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         make(name).fit(*rows_for(name))
     left = [array for array, _ in kept if np.any(array)]
-    assert len(left) == (at == "solver")  # the point that the solver never handed out, but for this test
+    assert len(left) == (at == "solver")  # the point that the solver returned only to this test
     assert kept
 
 
 def test_a_solver_wipes_its_memory(monkeypatch):
-    """Its own memory, whether it ends with a point or without: iterates, gradients, predictions, Hessians."""
+    """Whether it ends with a point or without: iterates, gradients, predictions, Hessians."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(50, 4)), np.where(rng.random(50) < 0.5, 1.0, -1.0)
     for method in ("cholesky", "cg"):
@@ -176,7 +176,7 @@ EXTREME = [
 
 @pytest.mark.parametrize(("kind", "words", "message"), EXTREME, ids=str)
 def test_extreme_bounds_are_named(kind, words, message):
-    """Not the solver's certificate, which follows from them."""
+    """Rather than the solver's certificate, which follows from them."""
     ledger = Ledger()
     y = X[:, 0] if words.get("loss") in ("huber", "squared") else X[:, 0] > 0
     with pytest.raises(InvalidParameter, match=message) as caught:

@@ -1,4 +1,4 @@
-"""One row as an array of doubles takes a way of its own: the same bits, and the same refusals, as any other row."""
+"""One row as an array of doubles has its own code path: the same bits and the same refusals as any other row."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_same_bits(name, loss, intercept):
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_rows_of_other_kinds(loss):
-    """Other types and layouts, and what scikit-learn's masks hide, go the way of all rows."""
+    """Other types and layouts, and what scikit-learn's masks hide, take the path of all rows."""
     wide = np.zeros((40, 2 * D))
     wide[:, ::2] = X
     plain, others = begun("NOGD", loss), begun("NOGD", loss)

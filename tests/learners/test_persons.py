@@ -1,4 +1,4 @@
-"""A budget for all rows of a user: whole transcripts of neighbours, what is said of it, and what streams keep."""
+"""A budget for all rows of a user: whole transcripts of neighbours, statements, and what streams keep."""
 
 from __future__ import annotations
 
@@ -51,11 +51,13 @@ def stream_of(n=400, **said):
 @pytest.mark.statistical
 @pytest.mark.parametrize("design", ["blt", "tree", "sqrt", "banded"])
 def test_neighbours_of_a_user_are_as_far_apart_as_the_budget_says(design):
-    """The best test of two worlds on all that was released, the user's rows at the worst places and as far as they go.
+    """The best test of two streams on all releases, with the user's rows in the worst pattern and at the bound.
 
-    The private sums are read off the released points. Between the two worlds they move by twice those of the user's
-    gradients, whatever the noise; the statistic is the likelihood ratio, whose noise is that of 200 runs. The measured
-    mu has a deviation of 5 %: a fifth and more above the promise (or below two thirds of it) has a chance below 1e-5.
+    The private sums are computed from the released points. Between the two streams they move by twice those of the
+    user's
+    gradients, whatever the noise; the statistic is the likelihood ratio, with the noise of 200 runs. The measured mu
+    has
+    a deviation of 5 %: a fifth above the promise (or below two thirds of it) has a probability below 1e-5.
     """
     words = {"epsilon": 4.0, "delta": 1e-3, "design": design, "horizon": HORIZON, "gradient_bound": 1.0,
              "regularization": 1.0, "radius": 1e6, "fit_intercept": False, "loss": "squared", **USERS}  # fmt: skip
@@ -76,7 +78,7 @@ def test_neighbours_of_a_user_are_as_far_apart_as_the_budget_says(design):
         return np.array(points)
 
     moved = released(1.0, 0) - released(-1.0, 0)
-    np.testing.assert_allclose(moved, 2.0 * np.cumsum(shifts), atol=0.1)  # the lattice's step
+    np.testing.assert_allclose(moved, 2.0 * np.cumsum(shifts), atol=0.1)  # a step of the lattice
     decoder = np.tril(np.ones((HORIZON, HORIZON))) @ np.linalg.pinv(c)
     direction = np.linalg.solve(decoder @ decoder.T, moved)
     noise = np.std([direction @ released(0.0, seed) for seed in range(1, 201)])
@@ -121,7 +123,7 @@ def test_the_condition_disappears_if_the_stream_enforces_it():
     kept = promise(rows_per_user=2, user_separation=150, user="who", conditions=("the stream keeps it",))
     assert (kept.unit, kept.user, kept.rows_per_user) == ("user", "who", 3)
     assert "nobody checks" not in kept.sentence()
-    assert promise(rows_per_user=1, user="who").unit == "user"  # one row is as far apart as can be
+    assert promise(rows_per_user=1, user="who").unit == "user"  # one row is at any distance
     for said in ({"rows_per_user": 4, "user_separation": 100}, {"rows_per_user": 3}, {"rows_per_user": 2}):
         with pytest.raises(InvalidParameter, match="rows_per_user and user_separation must be what the stream keeps"):
             promise(**said)
@@ -162,7 +164,7 @@ def test_a_users_run_is_never_on_other_rows_of_a_stream():
 
 
 def test_private_metrics_are_for_users_where_the_budget_is():
-    """Noise of a window that covers the rows of a user in all of them; both budgets add up, for users and for rows."""
+    """The noise of a window covers a user's rows in all windows; both budgets add up, for users and for rows."""
     metrics = privol.evaluate.PrivateMetrics(mu=0.1, window_rows=50)
     users = {**USERS, "user_separation": 25}
     one = privol.evaluate.progressive(privol.NOGD(), stream_of(), private=metrics).private
@@ -184,7 +186,7 @@ def test_private_metrics_are_for_users_where_the_budget_is():
 
 
 def test_the_cost_of_a_users_rows_that_taught_is_stated():
-    """A row is in one phase alone, a user in both: of users nothing is parallel."""
+    """A row is in one phase alone, a user in both: there is no parallel composition for users."""
     rng = np.random.default_rng(0)
     rows = pandas.DataFrame({"x": rng.normal(size=3000), "who": rng.integers(0, 900, size=3000).astype(str)})
     rows["y"] = np.where(rows["x"] > 0, "a", "b")
@@ -202,7 +204,7 @@ def test_the_cost_of_a_users_rows_that_taught_is_stated():
 
 
 def test_an_encoding_and_its_learner_have_the_same_users():
-    """And its budget: of an encoder both are the whole run's."""
+    """They have the same budget too: those of an encoder belong to the whole run."""
     encoder = encoder_for(privol.DPFTRL(epsilon=2.0, **USERS), horizon=1000, ledger=None, regression=False)
     assert (encoder.epsilon, encoder.rows_per_user, encoder.user_separation) == (2.0, ROWS, SEPARATION)
 
@@ -212,7 +214,7 @@ def test_an_encoding_and_its_learner_have_the_same_users():
     "kind", [privol.POL, privol.OutputPerturbation, privol.ObjectivePerturbation], ids=lambda kind: kind.__name__
 )
 def test_offline_learners_have_budgets_for_users(kind, delta):
-    """Three times the noise of one row for three, of POL nearly: all of the budget, and no more of it."""
+    """Three times the noise of one row for three, almost so for POL: the full budget, and no more of it."""
     X, y = rows_of()
     words = {"epsilon": 1.0, "delta": delta, "l2": 0.1, "radius": 2.0}
     slack = delta if kind is privol.ObjectivePerturbation else 0.0
@@ -225,7 +227,7 @@ def test_offline_learners_have_budgets_for_users(kind, delta):
     assert promise.slack <= slack
     assert "nobody checks it" in promise.sentence()
     one, users = (kind(**words, **more).calibrate(3, 400).scale for more in ({}, {"rows_per_user": 3}))
-    # what is averaged by POL before a row comes is not moved by it
+    # a row does not move the part that POL averaged before it
     least = 0.999 if kind is privol.POL and delta > 0.0 else 1.0 - 1e-12
     assert least * 3.0 * one <= users <= 3.1 * one
     assert kind(**words, rows_per_user=1).calibrate(3, 400).scale == one
@@ -281,7 +283,7 @@ def test_prefix_sums_have_budgets_for_users(kind):
     "kind", [privol.NOGD, privol.DPFTRL, privol.POL, privol.OutputPerturbation], ids=lambda k: k.__name__
 )
 def test_a_tiny_delta_leaves_room_for_users_with_one_hash(kind):
-    """What is stated of counted users is within the budget, where the probability of a collision is seen in delta."""
+    """Statements on counted users are within the budget, where the probability of a collision counts in delta."""
     delta = 1e-18
     X, y = rows_of()
     learner = kind(epsilon=1.0, delta=delta, rows_per_user=2)

@@ -1,4 +1,4 @@
-"""Bounds of the regret of learners with a trusted curator: the theorems' closed forms, real runs, and refusals."""
+"""Regret bounds of learners with a trusted curator: the theorems' closed forms, real runs, and refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_both_terms_of_the_bound_are_equal_at_the_default_weight(design, batch):
     moved = batch * plan.bound + math.sqrt(3) * plan.sums.std(steps)
     assert plan.regret_bound(N) == pytest.approx(RADIUS * math.sqrt(2.0 * steps * batch * plan.bound * moved))
     assert learner.regret_bound(N, 3) == plan.regret_bound(N)
-    # a single row more is a step more; its noise is no less
+    # one more row is one more step, with no less noise
     more = learner.calibrate(3, 10 * N)
     assert more.regret_bound(N + 1) > more.regret_bound(N) > more.regret_bound(1) > more.regularization * RADIUS**2 / 2
 
@@ -60,7 +60,7 @@ def test_runs_stay_below(kind):
             learner.partial_fit(x[None], [label], classes=[0, 1])
         regrets.append(loss - N * best.score.loss)
     assert 0.0 < np.mean(regrets) < learner.regret_bound(N)
-    assert np.mean(regrets) > learner.regret_bound(N) / 100.0  # noise counts: the bound is about this
+    assert np.mean(regrets) > learner.regret_bound(N) / 100.0  # the noise, which the bound covers, dominates
 
 
 def test_refusals():

@@ -1,4 +1,4 @@
-"""Bounds of the regret of released models that lag behind a secret run: by hand, above real runs, and not far above.
+"""Regret bounds of released models that lag behind a secret run: by hand, above real runs, and close to them.
 
 The page is docs/proofs/regret.md.
 """
@@ -20,7 +20,7 @@ ABSOLUTE = {"loss": "absolute", "delta": 1e-6, "l2": 0.5, "radius": 1.0, "fit_in
 
 
 def by_hand(rows, learnt, moved, off, slope, width):
-    """Rows one by one: what each is played with, and how far that may be from the secret model."""
+    """Row by row: the model that is played, and its largest possible distance from the secret model."""
     total = 0.0
     for t in range(1, rows + 1):
         known = learnt(t)
@@ -85,7 +85,7 @@ def test_the_bound_for_least_squares_by_hand(batch, release, monkeypatch):
 
 
 def test_runs_of_implicit_steps_stay_below_and_not_far_below():
-    """Targets 0 of the absolute loss: noise alone is what the models lose, and they lose by its length."""
+    """Targets 0 of the absolute loss: the models lose by noise alone, in proportion to its length."""
     X, y = np.ones((N, 1)), np.zeros(N)
     for epsilon in (5.0, 20.0, 100.0):
         regrets = []
@@ -98,7 +98,7 @@ def test_runs_of_implicit_steps_stay_below_and_not_far_below():
 
 
 def test_runs_of_least_squares_stay_below_and_within_a_factor():
-    """Fair signs as targets: the bound takes what a quadratic loss loses in a distance for linear in it."""
+    """Random signs as targets: the bound treats the quadratic loss over a distance as linear."""
     game = Ridge(np.ones((N, 1)), np.random.default_rng(0).choice([-1.0, 1.0], N), 1.0)
     for epsilon in (1.0, 10.0):
         regrets = []

@@ -1,4 +1,4 @@
-"""Rows longer than their bound: counted for own eyes, said where they are most, and in nothing that leaves."""
+"""Rows beyond their bound: counted for the curator alone, warned of if they are most rows, and never exported."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_learner_counts_scaled_rows_and_warns(name):
     targets = Y if is_classifier(learner) else X[:, 0]
     with pytest.warns(ScaledRowsWarning, match=r"x_bound=\d.*StandardScaler.*no part of what is released"):
         learner.fit(X, targets)
-    unread = name == "POL"  # the last row, which moves no iterate of the average
+    unread = name == "POL"  # the last row moves no iterate of the average
     assert learner.n_scaled_rows_ == LONG * learner.n_rows_ // N - unread
     again = pickle.loads(pickle.dumps(learner))
     with pytest.raises(NotFittedError, match="counts"):
@@ -86,7 +86,7 @@ def test_block_by_block_there_is_one_warning():
 
 
 def test_a_warning_that_is_an_error_comes_before_a_block_is_learnt():
-    """It came when the block was: who brought the same rows again had them in the run twice."""
+    """The warning once came after the block: learning the same rows again put them into the run twice."""
     learner = DPFTRL(horizon=2 * N)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ScaledRowsWarning)
@@ -122,7 +122,7 @@ def test_no_file_has_the_count(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", [PIGD, ObjectivePerturbation])
 def test_behind_an_encoder_in_a_pipeline(kind):
-    """Rows of more than the usual norm lose little of it: that is no warning. By a third and more it is one."""
+    """Rows slightly above the usual norm lose little: no warning. Rows longer by a third and more cause one."""
     encoder = PrivateEncoder(epsilon=np.inf)
     usual = encoder.fit(X).schema_.usual_norm
     with warnings.catch_warnings():

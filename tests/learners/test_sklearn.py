@@ -1,4 +1,4 @@
-"""scikit-learn's own conformance checks on configured learners, and its tools around them."""
+"""scikit-learn's own conformance checks on configured learners, and its tools with them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from privol.learners import LEARNERS as KINDS
 from privol.ledger import Ledger
 from privol.tuning import PrivateSelection
 
-# Seeded, with a budget so large that the noise does not decide the checks' small problems.
-# Horizon and release, because partial_fit asks for both.
+# Seeded, with so large a budget that the noise does not decide the checks' small problems.
+# Horizon and release, because partial_fit requires both.
 EASY = {
     "epsilon": 1e6,
     "delta": 1e-3,
@@ -49,10 +49,10 @@ EASY = {
     "release": "last",
 }
 
-# A class weight of 1000 shows in one pass over 50 noisy rows where the intercept counts beside them.
+# A class weight of 1000 shows in one pass over 50 noisy rows where the intercept counts as well.
 SHORT = EASY | {"x_bound": 1.0}
 
-# Of learners of all rows at once: without horizon, schedule, and a delta where there is none.
+# For learners of all rows at once: without horizon, schedule, and a delta where there is none.
 AT_REST = {"epsilon": 1e6, "random_state": 0, "l2": 1e-3, "x_bound": 20.0}
 
 
@@ -67,7 +67,7 @@ LEARNERS = [
     PIGD(loss="squared", **EASY, y_bound=500.0),
     PGIGA(loss="huber", **EASY, y_bound=500.0),
     NOGD(loss="logistic", **EASY),
-    # with steps that suit so few rows: the ones for the loss's own gradients are made for millions
+    # with steps for so few rows: those for the loss's own gradients are made for millions
     NOGD(loss="squared", **(EASY | {"l2": 0.1}), gradient_bound=1.0, y_bound=500.0),
     DPFTRL(loss="logistic", **SHORT),
     DPFTRL(loss="hinge", design="tree", **SHORT),
@@ -75,7 +75,7 @@ LEARNERS = [
     DPFTRL(loss="huber", **EASY, y_bound=500.0),
     AdaptiveFTRL(**(without("l2", "radius") | {"x_bound": 1.0})),
     AdaptiveFTRL(loss="squared", **(without("l2", "radius") | {"horizon": 200, "x_bound": 5.0}), y_bound=5.0),
-    PQFTL(**EASY, y_bound=20.0),  # its noise is in proportion to the bound, and targets are scaled to variance 1
+    PQFTL(**EASY, y_bound=20.0),  # its noise is proportional to the bound, and targets are scaled to variance 1
     MIOGD(sigma=1e-4, **without("epsilon", "l2")),
     LDPSGD(randomizer="gaussian", step_size=3.0, **without("l2")),
     *(kind(randomizer="gaussian", **without("l2", "radius")) for kind in (BANCO, AgnosticBANCO, MultiscaleSGD)),
@@ -87,10 +87,10 @@ LEARNERS = [
     ObjectivePerturbation(loss="huber", **AT_REST, y_bound=500.0),
 ]
 
-LEARNERS += [  # those of which nothing is told above, as they come
+LEARNERS += [  # the learners not configured above, with defaults
     kind(**{name: value for name, value in EASY.items() if name in kind().get_params()})
     for kind in KINDS.values()
-    if kind not in map(type, LEARNERS) and kind is not BanditMIOGD  # whose rows are values of losses
+    if kind not in map(type, LEARNERS) and kind is not BanditMIOGD  # its rows are values of losses
 ]
 
 
@@ -147,7 +147,7 @@ def test_every_fit_of_a_search_pays():
 
 
 def test_notebooks_show_the_guarantee_below_the_diagram():
-    """scikit-learn's contract is kept: a diagram where the configuration asks for one, else no HTML at all."""
+    """scikit-learn's contract: a diagram where the configuration asks for one, otherwise no HTML at all."""
     learner = PIGD(epsilon=0.5)
     assert "Guarantee:" not in learner._repr_html_()  # no run, no guarantee
     learner.fit(*data())
@@ -161,7 +161,7 @@ def test_notebooks_show_the_guarantee_below_the_diagram():
 
 
 def test_notebooks_show_nothing_that_is_counted_on_the_raw_rows():
-    """Of the fitted attributes that scikit-learn lists: by themselves, and as a step of a pipeline."""
+    """Neither the learner alone nor a step of a pipeline lists such fitted attributes."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     X[5] = np.nan

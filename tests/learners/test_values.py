@@ -45,7 +45,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::privol.errors.PrivacyWarning")
 
 
 class Seen(NOGD):
-    """Keeps what its kernel is given."""
+    """Records what its kernel receives."""
 
     def _learn(self, run, X, targets, *rest):
         vars(self).setdefault("seen", []).append((np.array(X, dtype=np.float64), np.array(targets)))
@@ -76,7 +76,7 @@ def labels(kind):
     return [KINDS[kind][side] for side in SIDES]
 
 
-# ---- learners: what is in a row is that row's alone ------------------------------------------------------------
+# ---- learners: the content of a row affects that row alone -----------------------------------------------------
 
 
 @pytest.mark.parametrize("learn", LEARN)
@@ -84,7 +84,7 @@ def labels(kind):
 @settings(max_examples=25)
 @given(at=PLACES, j=st.integers(0, 1), cell=ANY)
 def test_a_cell(learn, table, at, j, cell):
-    """Of other rows the kernel is given the same bits; what is no number makes a null row."""
+    """The kernel receives the same bits for other rows; a value that is not a number makes a null row."""
     rows = changed(ROWS, at, changed(ROWS[at], j, cell))
     found, plain = (learner().declare_classes([0, 1]) for _ in range(2))
     LEARN[learn](found, TABLES[table](rows), SIDES)
@@ -129,7 +129,7 @@ def test_a_row_of_another_shape(learn, at, row):
     assert found.coef_.tobytes() == null.coef_.tobytes()
 
 
-# ---- what is released differs as if the row were the null row --------------------------------------------------
+# ---- releases differ as if the row were the null row -----------------------------------------------------------
 
 
 def of_prefix(rows, _):
@@ -158,7 +158,7 @@ def of_single_rows(rows, y):
 
 
 class OwnStream:
-    """A caller's own stream, whose blocks are of lists."""
+    """A caller's own stream whose blocks are lists."""
 
     n_rows, n_features, classes, rows_per_user, conditions = N, 2, (0, 1), None, ()
 
@@ -240,7 +240,7 @@ def test_what_is_no_label_is_the_null_row(name, at, label):
 
 
 def test_what_is_masked_is_missing():
-    """Never what is under the mask."""
+    """The value under the mask is never used."""
     masked = np.ma.array(ROWS, mask=np.zeros((N, 2), dtype=bool))
     masked[2, 1] = masked[5, 0] = np.ma.masked
     rows = np.array(ROWS)
@@ -263,7 +263,7 @@ def test_what_is_masked_is_missing():
             NOGD(**words).declare_classes([0, 1]).fit(ROWS, sides)
 
 
-# ---- where rows are refused, the error is the row's ----------------------------------------------------------
+# ---- where rows are refused, the error belongs to the row ------------------------------------------------------
 
 
 NAMING = [name for name in RELEASES if "metrics" not in name.lower() and name not in ("tape", "nodes")]
@@ -363,7 +363,7 @@ def test_labels_of_libraries_with_one_that_is_missing(y):
 
 def test_labels_of_declared_types_are_compared_exactly():
     for y, expected in (
-        (np.array([BIG, BIG + 1.0, BIG + 2]), [-1, -1, np.nan]),  # doubles: the one label, twice
+        (np.array([BIG, BIG + 1.0, BIG + 2]), [-1, -1, np.nan]),  # doubles: the same label, twice
         (np.array([BIG, BIG + 1], dtype=np.uint64), [-1, 1]),
         (np.array([0.5, 1.0], dtype=np.float32), [np.nan, np.nan]),
         (np.array([True, False]), [np.nan, np.nan]),
@@ -410,7 +410,7 @@ RAGGED = ([[1.0, 2.0], [1.0, 2.0], [1.0]], [[1.0, 2.0], [1.0], [1.0]])
 
 @pytest.mark.parametrize("how", ["fit", "partial_fit", "learn_one", "offline", "selection"])
 def test_an_inferred_number_of_features_is_stated(how):
-    """One row decides how many values more than half of the rows have, so every list is learnt under that condition."""
+    """One row can decide the width of more than half of the rows, so every list is learnt under that condition."""
 
     def said(X, declare):
         def made(kind, **words):

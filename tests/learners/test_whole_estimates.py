@@ -15,7 +15,7 @@ PUBLISHED = {"calibration": "published", "step": "horizon"}
 
 
 def test_the_whole_estimate_is_algorithm_1_on_estimates():
-    """The points are those of MIOGD that is told ``(d / distance) f e``, with the noise of the same seed."""
+    """The points are those of MIOGD given ``(d / distance) f e``, with the noise of the same seed."""
     rng, n, d = np.random.default_rng(4), 80, 3
     words = {"leakage": 2.0, "step": "horizon", "horizon": n, "random_state": 3, "fit_intercept": False, "radius": 0.5}
     learner = BanditMIOGD(calibration="published", value_bounds=(-1.0, 2.0), gradient_bound=0.5, **words)
@@ -44,7 +44,7 @@ def test_the_whole_estimate_is_algorithm_1_on_estimates():
 
 
 def test_the_published_noise_follows_the_horizon():
-    """ZV-7: a fixed sigma leaks more the longer the run is, a fixed leak needs more noise. One number needs neither."""
+    """ZV-7: a fixed sigma leaks more in a longer run, a fixed leakage needs more noise. No single number works."""
     plans = [BanditMIOGD(sigma=9.0, **PUBLISHED, **ONES).calibrate(5, n) for n in (100, 10_000)]
     assert plans[0].report.leakage < plans[1].report.leakage
     assert plans[0].mu < plans[1].mu == pytest.approx(2 * plans[1].report.bound / 9.0, rel=1e-9)
