@@ -1,4 +1,4 @@
-"""Who fits clones of one learner without a shared ledger is told, once; who fits one learner is not."""
+"""Fitting clones of one learner without a shared ledger gives one warning; fitting one learner gives none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def untold(monkeypatch):
 
 
 def told(call):
-    """How often a call warns of clones."""
+    """How often a call warns about clones."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()

@@ -1,4 +1,4 @@
-"""A closed account pays for nothing: whatever was open on it releases no more, and what it has spent stays said."""
+"""A closed account pays for nothing: an open run on it releases nothing more, and its spending remains recorded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLOSED = "the run's account is closed: what it released from here on would count
 
 
 def open_run(name, rows=60, **words):
-    """A run with some rows learnt by ``partial_fit``, and its account."""
+    """A run that has learnt some rows with ``partial_fit``, and its account."""
     learner = make(name, **{"horizon": N, **words})
     if learner.get_params().get("release", 0) is None and name.startswith(("PIGD", "PGIGA")):
         learner.set_params(release="last")
@@ -54,7 +54,7 @@ def refused_or_nothing_due():
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_no_learner_releases_on_a_closed_account(name):
-    """All ways on are tried; the model stays, and so does what the account says."""
+    """No method continues the run; the model stays, and so do the account's figures."""
     learner, account = open_run(name)
     account.close()
     said, seen = what_was_said(account), fingerprint(learner)
@@ -81,7 +81,7 @@ def test_no_learner_releases_on_a_closed_account(name):
             attempt()
     with refused_or_nothing_due():
         learner.close()
-    learner.close()  # again does nothing
+    learner.close()  # a second call does nothing
     assert fingerprint(learner) == seen
     assert what_was_said(account) == said
 
@@ -154,7 +154,7 @@ def test_a_collector_takes_no_report_on_a_closed_account():
 
 
 def test_a_loss_cannot_close_the_account_of_the_row_that_it_is_asked_for():
-    """The run's thread is within a row: the account stays open, with its whole reservation, and the run goes on."""
+    """The run's thread is within a row: the account stays open with its full reservation, and the run continues."""
     refused = []
 
     def close(p, y):
@@ -183,7 +183,7 @@ def test_a_loss_cannot_close_the_account_of_the_row_that_it_is_asked_for():
 
 @pytest.mark.parametrize("name", ["PIGD", "DPFTRL blt", "DOLA", "PQFTL"])
 def test_another_thread_closes_while_rows_are_learnt(name):
-    """What the account says is what was released: nothing more comes once it is closed."""
+    """The account states what was released: nothing more is released once it is closed."""
     rows = np.tile(X, (40, 1))
     labels = np.tile(Y, 40)
     for k in range(8):
@@ -207,7 +207,7 @@ def test_another_thread_closes_while_rows_are_learnt(name):
 
 
 def test_an_account_closed_before_its_run_begins():
-    """Whoever comes between the reservation and the first row: the run does not begin."""
+    """If the account is closed between the reservation and the first row, the run does not begin."""
     ledger = Ledger()
 
     class Hasty(NOGD):
@@ -242,7 +242,7 @@ def test_a_kept_run_ends_with_its_account(tmp_path):
     assert learner.n_releases_ <= entry.releases
 
 
-# ---- what is said of a live run ----------------------------------------------------------------------------------
+# ---- the figures of a live run ----------------------------------------------------------------------------------
 
 
 def test_only_a_live_run_states_what_it_has_spent():
@@ -261,7 +261,7 @@ def test_only_a_live_run_states_what_it_has_spent():
 
 
 def test_abandoning_a_live_run_ends_it():
-    """``leave`` is for who keeps a run on the disk: of another, all that it has spent is known by then."""
+    """``leave`` is for runs kept on the disk: for another run, the spending is fully known by then."""
     ledger = Ledger()
     learner = PIGD(release=5, horizon=N, ledger=ledger)
     learner.partial_fit(X[:100], Y[:100], classes=[0, 1])
@@ -275,7 +275,7 @@ def test_abandoning_a_live_run_ends_it():
 
 
 def test_another_ledger_does_not_close_a_live_run():
-    """Runs that are included come back from a ledger that believes that they have ended."""
+    """Included runs come back from a ledger that takes them for finished."""
     ledger, other = Ledger(), Ledger()
     learner = PIGD(release=5, horizon=N, ledger=ledger)
     learner.partial_fit(X[:100], Y[:100], classes=[0, 1])
@@ -293,7 +293,7 @@ def test_another_ledger_does_not_close_a_live_run():
 
 
 def test_a_closed_ledger_ends_its_runs(tmp_path):
-    """Its journal may be another's from then on, who settles accounts that nobody has."""
+    """Its journal may belong to another process from then on, which settles accounts without an owner."""
     path = tmp_path / "budget.jsonl"
     ledger = Ledger(journal=path)
     learner = PIGD(release="last", horizon=N, ledger=ledger)
@@ -318,7 +318,7 @@ def test_a_closed_ledger_ends_its_runs(tmp_path):
 @pytest.mark.parametrize("settle", ["close_at", "attach"])
 @pytest.mark.parametrize("committed", [False, True])
 def test_what_a_run_spent_before_its_ledger_closed_is_not_given_back(tmp_path, settle, committed):
-    """Of a run that never committed all of its reservation is spent, as nobody tells it from one that has crashed."""
+    """The full reservation of a run that never committed is spent, because it cannot be told from a crashed one."""
     path = tmp_path / "budget.jsonl"
     ledger = Ledger(journal=path)
     learner = PIGD(release=5, horizon=N, ledger=ledger)
@@ -381,7 +381,7 @@ def test_prefix_sums_end_with_their_account(kind, leaf):
                 attempt()
         with pytest.raises(StateError, match="no secret state"):
             sums.secret_state()
-        if rows % leaf:  # the rest of a leaf is not released
+        if rows % leaf:  # a partial leaf is not released
             with pytest.raises(StateError, match=CLOSED):
                 sums.close()
         sums.close()
@@ -486,7 +486,7 @@ def gaussian(mu):
 
 
 def test_closing_settles_at_the_final_counters_of_the_run():
-    """The figures are read after the run has ended, not before: what it spends while it ends is counted."""
+    """The figures are read after the run has ended, not before: spending during the end is counted."""
     account = Ledger().open(learner="A", guarantee=gaussian(0.1))
     now = [5, 1, 0.001]
     ended = []
@@ -532,7 +532,7 @@ def test_ask_is_refused_once_the_account_is_closed():
     released, refused = [], []
 
     def release():
-        for _ in range(1_000_000):  # enough to be closed in between
+        for _ in range(1_000_000):  # enough for the account to be closed in between
             spent[:] = [spent[0] + 1, spent[1] + 1, min(0.0001 * (spent[1] + 1), square_up(0.1))]
             account.ask()
             released.append(spent[1])
@@ -553,7 +553,7 @@ def test_ask_is_refused_once_the_account_is_closed():
 
 
 def test_the_horizon_does_not_bypass_a_closed_account():
-    """A run that ends by itself pays for its last release, then settles: nothing of this changes that."""
+    """A run that ends by itself pays for its last release and then settles, as before."""
     for release in ("last", "all"):
         learner = PIGD(release=release, horizon=50, random_state=1).partial_fit(X[:20], Y[:20], classes=[0, 1])
         learner.close()

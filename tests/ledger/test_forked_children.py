@@ -1,4 +1,4 @@
-"""A ledger belongs to the process that made it, not to whichever process has that number."""
+"""A ledger belongs to the process that made it, not to any process with the same number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from patience import WAIT
 @pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_a_child_that_has_the_number_of_its_parent_is_refused():
-    """As a grandchild may, when the parent has ended and its number is free again."""
+    """A grandchild may have it when the parent has ended and its number is free again."""
     script = """
         import os
         from privol.errors import StateError

@@ -1,4 +1,4 @@
-"""Runs on different rows of one stream cost together what the dearest of them costs; all others add up."""
+"""Runs on different rows of one stream together cost as much as the most expensive one; all others add up."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_group_outlives_the_process(tmp_path):
     ledger.open(learner="Model", guarantee=promise(0.4), beside=first.plan_id, first_row=101)
     ledger.close()
     for found in (Ledger.read(path), Ledger(journal=path)):
-        assert found.committed.mu == found.spent.mu == pytest.approx(0.4, rel=1e-9)  # nobody can say what it spent
+        assert found.committed.mu == found.spent.mu == pytest.approx(0.4, rel=1e-9)  # its spending is unknown
         whole = Ledger()
         whole.include(found)
         assert whole.committed.mu == pytest.approx(0.4, rel=1e-9)
@@ -117,7 +117,7 @@ def test_a_group_outlives_the_process(tmp_path):
 
 
 def test_a_reader_without_groups_adds_the_costs_up(tmp_path):
-    """A reader that ignores what the journal says of places states more, never less."""
+    """A reader that ignores the journal's row positions states more, never less."""
     path = tmp_path / "budget.jsonl"
     ledger = Ledger(journal=path)
     first = ledger.open(learner="Encoder", guarantee=promise(0.3))
@@ -149,7 +149,7 @@ def test_without_noise_and_with_a_known_seed():
 
 
 def test_users_of_a_group():
-    """k rows of a user are in the parts together: k times the dearest; unknown where one part does not know."""
+    """k rows of a user are in the parts together: k times the most expensive part; unknown if one part's is."""
     capped = replace(promise(0.1), rows_per_user=3, user="who")
     for other, known in ((replace(promise(0.05), rows_per_user=3, user="who"), True), (promise(0.05), False)):
         ledger = Ledger()
@@ -174,7 +174,7 @@ def test_caps_of_one_stream_are_the_same():
 
 
 def test_users_of_several_groups_and_runs():
-    """k rows of a user, wherever they are: k times the dearest part, the root of the squares of what shares rows."""
+    """k rows of a user, in any parts: k times the most expensive part; runs that share rows add up their squares."""
     ledger = Ledger()
     who = {"rows_per_user": 4, "user": "who"}
     first = ledger.open(learner="Encoder", guarantee=promise(0.2, **who))
@@ -183,7 +183,7 @@ def test_users_of_several_groups_and_runs():
     bounds = [share.user_bound for share in ledger._held()]
     assert math.hypot(*(bound.mu for bound in bounds if bound is not None)) == pytest.approx(4 * 0.5, rel=1e-9)
     assert len(bounds) == 2
-    # at worst all 4 rows are in one part: of j in the first and 4 - j in the second the squares of the costs add up
+    # at worst all 4 rows are in one part: with j in the first and 4 - j in the second the squares of the costs add up
     assert max(math.hypot(j * 0.2, (4 - j) * 0.5) for j in range(5)) == pytest.approx(2.0)
     ledger.open(learner="Other", guarantee=promise(1.0, **who))
     assert re.search(r"all rows of one user \(column 'who'\) that are learnt: 4\.4\d+-GDP", ledger.sentence())
@@ -191,7 +191,7 @@ def test_users_of_several_groups_and_runs():
 
 RUNS = st.lists(
     st.tuples(
-        st.integers(0, 2),  # of which stream
+        st.integers(0, 2),  # the number of the stream
         st.integers(1, 60),  # first row
         st.integers(1, 30),  # rows
         st.floats(0.01, 2.0),  # mu
@@ -205,7 +205,7 @@ RUNS = st.lists(
 @settings(max_examples=200, deadline=None)
 @given(RUNS)
 def test_every_row_pays_for_what_learnt_it(runs):
-    """Against the definition: of each stream the row that most was learnt from, and streams add up."""
+    """Against the definition: the most expensive row of each stream; streams add up."""
     ledger, firsts, kept = Ledger(), {}, {}
     for stream, first_row, rows, mu, what in runs:
         place = {"beside": firsts[stream], "first_row": first_row} if stream in firsts else {}
@@ -258,7 +258,7 @@ def test_a_chain_costs_its_dearest_part():
 
 
 def test_a_limit_is_used_up_by_groups_to_the_last():
-    """Groups add up as runs do: where the root of the sum of all squares would be beyond the limit."""
+    """Groups add up as runs do, in cases where the root of the sum of all squares would exceed the limit."""
     mu = gdp_mu(1.0, 1e-6)
     ledger = Ledger(epsilon=1.0, delta=1e-6)
     for share in (0.6, 0.8):
@@ -290,7 +290,7 @@ def test_a_run_on_the_same_rows_again_adds_up():
 
 
 def test_rows_beyond_the_horizon_are_rows_too():
-    """A run that has learnt more rows than it said shares them with the next part."""
+    """A run that has learnt more rows than it declared shares them with the next part."""
     ledger = Ledger()
     first = ledger.open(learner="Encoder", guarantee=promise(0.3))
     ledger.open(learner="Model", guarantee=promise(0.4), beside=first, first_row=101)
@@ -309,12 +309,12 @@ def test_accounts_of_other_ledgers():
     ledger.include(other)
     spend(ledger.open(learner="Model", guarantee=promise(0.4), beside=theirs, first_row=101))
     assert ledger.committed.mu == pytest.approx(0.4, rel=1e-9)
-    other.include(ledger)  # they see it as one group too
+    other.include(ledger)  # they form one group there too
     assert other.committed.mu == pytest.approx(0.4, rel=1e-9)
 
 
 def test_ledgers_that_disagree_about_rows_add_up():
-    """Each knows one of two runs on overlapping rows after the same encoding: whoever includes both adds them."""
+    """Each knows one of two runs on overlapping rows after the same encoding: including both adds them up."""
     one = Ledger()
     first = one.open(learner="Encoder", guarantee=promise(0.3))
     spend(first)
@@ -333,7 +333,7 @@ def test_ledgers_that_disagree_about_rows_add_up():
 
 @pytest.mark.parametrize("kind", ["pure", "approximate"])
 def test_kinds_that_add_up_are_never_grouped(kind):
-    """Not even by a journal that says so."""
+    """Not even if a journal groups them."""
     ledger = Ledger()
     words = {"kind": kind, "slack": 1e-7, "releases": 1} if kind == "approximate" else {"kind": kind}
     first = ledger.open(learner="Encoder", guarantee=promise(0.3))
@@ -360,7 +360,7 @@ def test_a_forged_place_is_refused():
 
 
 def test_groups_survive_a_crash_at_any_moment(tmp_path):
-    """The journal of a chain, cut after each of its lines: what is open counts whole, and a group once."""
+    """The journal of a chain, cut after each of its lines: open runs count in full, and a group counts once."""
     path = tmp_path / "budget.jsonl"
     ledger = Ledger(epsilon=2.0, delta=1e-6, journal=path)
     first = ledger.open(learner="Encoder", guarantee=promise(0.3))
@@ -385,7 +385,7 @@ def test_groups_survive_a_crash_at_any_moment(tmp_path):
         again = Ledger(epsilon=2.0, delta=1e-6, journal=cut)
         assert again.committed.mu == found.committed.mu
         assert again.remaining == found.remaining
-        for account in again.accounts:  # the run goes on, or another one on the same rows
+        for account in again.accounts:  # the run continues, or another one starts on the same rows
             if account.learner == "Model" and not account.closed:
                 account.attach(lambda: (100, 4, 0.16))
                 account.close()
@@ -412,12 +412,12 @@ def test_records_say_which_rows_of_the_stream(tmp_path):
     ledger.write_jsonl(tmp_path / "records.jsonl")
     assert [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()] == [one, two]
     model.leave()
-    model.close_at(*model.counts())  # as whoever settles it for a run that is gone
+    model.close_at(*model.counts())  # as when the account is settled for a run that is gone
     assert model.entry().rows == 250
 
 
 class After:
-    """200 rows of a stream, after the 100 that an account has paid for."""
+    """200 rows of a stream, after the 100 rows that an account has paid for."""
 
     first_row = 101
 
@@ -445,12 +445,12 @@ def test_learners_of_the_rows_that_follow():
     assert ledger.spent.mu == pytest.approx(math.sqrt(2) * mu, rel=1e-6)  # both fits, and no more for the encoder
     privol.DPFTRL(epsilon=1.0, delta=1e-6, ledger=(own := Ledger())).fit_stream(After(encoder))
     assert own.spent.mu == pytest.approx(mu, rel=1e-6)
-    own.include(ledger)  # which does not say that these rows are others
+    own.include(ledger)  # which does not say that these are other rows
     assert own.spent.mu == pytest.approx(math.sqrt(3) * mu, rel=1e-6)
 
 
 def test_learners_that_cannot_stand_beside_add_up():
-    """A pure one; and one whose rows a later part of the stream may have."""
+    """A pure one, and one whose rows a later part of the stream may share."""
     ledger = Ledger()
     encoder = ledger.open(learner="Encoder", guarantee=promise(0.3))
     spend(encoder)

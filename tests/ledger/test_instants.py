@@ -1,4 +1,4 @@
-"""Nothing leaves a process before its ledger's journal counts it, at whatever instant the process ends."""
+"""Nothing leaves a process before its ledger's journal counts it, at whatever moment the process ends."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Rows:
 
 
 def whole(guarantee):
-    """What a run costs that is charged as a whole."""
+    """The cost of a run that is charged as a whole."""
     return square_up((Guarantee.from_record(guarantee) if isinstance(guarantee, dict) else guarantee).mu)
 
 
@@ -58,7 +58,7 @@ def pigd(ledger=None):
 
 
 def _spent_by_releases():
-    """What so many models of that learner cost, by its kernel; and how many there are after a row."""
+    """The cost of a number of models of that learner, by its kernel, and how many there are after a row."""
     learner = pigd().set_params(horizon=N)
     found, releases = {0: 0.0}, {}
     for k in range(1, N + 1):
@@ -72,7 +72,7 @@ SPENT, RELEASES = _spent_by_releases()
 
 
 def shows(world, learner, journal="ledger.jsonl"):
-    """Tell of the models that a learner shows."""
+    """Record the models that a learner shows."""
     if learner.n_releases_:
         world.leaves("PIGD", SPENT[learner.n_releases_], journal)
 
@@ -105,12 +105,12 @@ def online(world):
 
 
 def kept(world):
-    """Its journal is the directory's own; a run that was struck goes on."""
+    """Its journal is that of its directory; a killed run resumes."""
     stream(world, journal="run/ledger.jsonl", checkpoint=State(world.folder / "run", every=10))
 
 
 def last(world):
-    """The only model is the last: it is sealed before it is paid for."""
+    """The only model is the last one: it is sealed before it is paid for."""
     world.shown(world.folder / "run" / "model.json", "PIGD", stated, "run/ledger.jsonl")
     learner = PIGD(epsilon=1.0, delta=1e-6, radius=1.0, horizon=2 * N)
     learner.fit_stream(Rows(), checkpoint=State(world.folder / "run", every=10))
@@ -118,12 +118,12 @@ def last(world):
 
 
 def stated(path):
-    """What a released model costs by its own record."""
+    """The cost of a released model by its own record."""
     return whole(read_record(path.parent)["guarantee"])
 
 
 def devices(world):
-    """Reports are charged as a learner's that asks for them, before the first of them is made."""
+    """Reports are charged like those of a learner that requests them, before the first one is made."""
     ledger = world.ledger()
     learner = LDPSGD(epsilon=1.0, radius=1.0, horizon=4, ledger=ledger).declare_classes([0, 1])
     rounds, device = Collector(learner, D), Device(n_features=D, epsilon=1.0, reports=4)
@@ -138,7 +138,7 @@ def devices(world):
 
 
 class Wire:
-    """What a rank knows of MPI: one other rank, which says what this one says, and whose nodes send zeros."""
+    """A substitute for MPI: one other rank that repeats this rank's answers, and whose nodes send zeros."""
 
     def __init__(self, sends):
         self._sends = sends
@@ -193,7 +193,7 @@ def kept_rank(world):
     rank(world, "run/ledger.jsonl", checkpoint=State(world.folder / "run", every=24))
 
 
-# ---- all else that is released -----------------------------------------------------------------------------------
+# ---- all other releases ------------------------------------------------------------------------------------------
 
 
 def metrics(world, journal="ledger.jsonl", **words):
@@ -259,7 +259,7 @@ def sealed(world):
 
 
 def completed(world):
-    """The end of a sealed fit, by another process."""
+    """The end of a sealed fit, in another process."""
     world.shown(world.folder / "model.json", "OutputPerturbation", stated)
     SealedRelease(world.folder).complete(world.ledger())
 
@@ -294,11 +294,11 @@ def encoder(world):
 # ---- the command line --------------------------------------------------------------------------------------------
 
 
-HALF = 0.5 * gdp_mu(1.0, 1e-6) ** 2 * (1.0 - 1e-9)  # of the default budget: the share of private metrics
+HALF = 0.5 * gdp_mu(1.0, 1e-6) ** 2 * (1.0 - 1e-9)  # the share of private metrics in the default budget
 
 
 class Printed:
-    """Standard output, of which every word leaves: the released model is described."""
+    """Standard output, where every word leaves the process: it describes the released model."""
 
     def __init__(self, says):
         self._says = says
@@ -320,7 +320,7 @@ def of_windows(path):
 
 
 def called(world, name, *words):
-    """A command; its results are RUN's files, and what it prints when these are there."""
+    """A command; its results are RUN's files, and its output once these exist."""
     run = world.folder / "RUN"
     world.shown(run / "model.json", name, stated, "RUN/ledger.jsonl")
     world.shown(run / "private_metrics.json", "PrivateMetrics", of_windows, "RUN/ledger.jsonl")
@@ -377,13 +377,13 @@ SCENARIOS = {
 }
 
 
-#: Hands out nothing before it is committed: a record that is late by one is too late.
+#: Releases nothing before it is committed: a record that is one step late is too late.
 KEPT = ("a kept run", "a kept run, last", "a kept rank", "kept metrics", "privol run, last")
-#: A model that is sealed comes out if its account pays for it, or not at all, whatever became of the charge.
+#: A sealed model is released if its account pays for it, or not at all, whatever happened to the charge.
 SEALED = ("a kept run, last", "a sealed fit", "privol run", "privol run, last", "privol run, at rest")
 WATCHED = ("watch", 0)
 
-#: What goes on after a kill.
+#: Runs that resume after a kill.
 GOING_ON = {
     "a kept run, last": last,
     "a kept rank": kept_rank,
@@ -396,7 +396,7 @@ GOING_ON = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _found_before():
-    """What a process computes once, such as the thresholds of strings, is not computed by every child."""
+    """Values that a process computes once, such as the thresholds of strings, so that not every child computes them."""
     PrivateEncoder(epsilon=50.0).learn(FrameColumns(FRAME), "outcome", Labels(None, None))
 
 
@@ -415,13 +415,13 @@ def folders(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_everything_that_left_is_counted(name, folders):
-    """Wherever the process ends, and by whoever reads or settles what it leaves; a ledger that is late is found."""
+    """Wherever the process ends, and whoever reads or settles its journal; a late ledger is detected."""
     scenario, known = SCENARIOS[name], set()
     (whole_run,) = struck(scenario, folders(), WATCHED)
     assert (whole_run.code, whole_run.errors) == (0, [])
     assert whole_run.left
     assert list(violations(whole_run, known)) == []
-    # one that comes for sure: how often a thread beside the learning lets a model be seen is not always the same
+    # a sure moment: it varies when a thread during learning makes a model visible
     (found,) = struck(scenario, folders(), ("kill", kills(whole_run, "left", 2)[0]))
     assert found.code == KILLED
     assert list(violations(found, known)) == []
@@ -436,7 +436,7 @@ def test_everything_that_left_is_counted(name, folders):
 
 
 def settle_low(folder):
-    """Whoever has the journal says that nothing more was spent than it knows of."""
+    """Another process with the journal states that nothing more was spent than it records."""
     for path in [path for path in folder.rglob("ledger.jsonl") if "aside" not in path.parts]:
         with opened(path) as ledger:
             for account in ledger.accounts:
@@ -446,7 +446,7 @@ def settle_low(folder):
 
 @pytest.mark.parametrize("name", GOING_ON)
 def test_everything_that_leaves_a_resumed_run_is_counted(name, folders):
-    """It was killed when a file had its name, and another may have closed its account meanwhile."""
+    """It was killed when a file had its name, and another process may have closed its account meanwhile."""
     known, before = set(), SCENARIOS[name]
     (whole_run,) = struck(before, folders(), WATCHED)
     places = {re.sub(r"\d+", "", place): at for place, at in whole_run.renamed.items()}

@@ -1,4 +1,4 @@
-"""The journal of a ledger: what it says survives crashes, is never altered unseen, and is never less than was spent."""
+"""The journal of a ledger survives crashes, is never altered unnoticed, and never states less than was spent."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def figures(ledger):
 
 
 def rewrite(path, content):
-    """As a new file: file systems flush one that is emptied and filled again."""
+    """As a new file: file systems flush a file that is emptied and filled again."""
     path.unlink()
     path.write_bytes(content)
 
@@ -71,10 +71,10 @@ def test_a_ledger_outlives_its_process(path):
     ledger = journaled(path)
     found = {e.learner: e for e in ledger.entries()}
     assert (found["A"].mu_squared, found["A"].open) == (pytest.approx(0.001), False)
-    assert found["B"].mu_squared == pytest.approx(0.0025)  # what is not known to be unspent
+    assert found["B"].mu_squared == pytest.approx(0.0025)  # all that is not known to be unspent
     assert (found["C"].last_row, found["C"].releases, found["C"].open) == (20, 2, True)
     assert (found["D"].last_row, found["D"].mu_squared) == (20, ledger.accounts[3].reserved_mu_squared)
-    committed = 0.001 + 0.0025 + 2 * 0.0025  # open runs with all that they reserved
+    committed = 0.001 + 0.0025 + 2 * 0.0025  # open runs with their full reservation
     assert ledger.remaining == pytest.approx(math.sqrt(ledger.mu**2 - committed))
     assert ledger.accounts[0].guarantee == plan(0.05, conditions=("text with \n a newline, ü",))
     ledger.close()
@@ -98,7 +98,7 @@ def test_a_resumed_run_never_refunds_what_was_spent(path):
 
 
 def test_counted_spending_is_committed_later(tmp_path):
-    """By a thread beside the learning: what was counted then, and never less than is written."""
+    """By a thread during learning: what was counted then, and never less than is written."""
     path = tmp_path / "budget.jsonl"
     ledger = journaled(path)
     account = ledger.open(learner="A", guarantee=plan(0.1))
@@ -137,7 +137,7 @@ def test_decreasing_counts_are_refused(tmp_path):
         account.commit((19, 2, 0.002))
     account.commit((20, 3, 0.003))
     account.leave()
-    account.attach(lambda: (5, 1, 0.001))  # of a run that goes on from before
+    account.attach(lambda: (5, 1, 0.001))  # for a run that resumes
     account.commit((5, 1, 0.001))
     assert account.commits[-1]["releases"] == 3
 
@@ -149,13 +149,13 @@ def test_without_counters_all_counts_as_spent(tmp_path):
     ledger.close()
     ledger = journaled(path)
     account = ledger.accounts[0]
-    assert account.counts() == (5, 1, account.reserved_mu_squared)  # it never committed what it had spent
+    assert account.counts() == (5, 1, account.reserved_mu_squared)  # it never committed its spending
     account.commit(account.counts())
     assert account.entry().mu_squared == account.reserved_mu_squared
 
 
 def test_a_newer_copy_that_is_included_is_not_overtaken(tmp_path):
-    """A journal from a backup, told by a newer one what was spent since, never says less again."""
+    """A journal from a backup that a newer one has updated never states less again."""
     path, newer = tmp_path / "budget.jsonl", tmp_path / "newer.jsonl"
     ledger = journaled(path)
     account = ledger.open(learner="A", guarantee=plan(0.1))
@@ -196,11 +196,11 @@ def test_a_process_that_dies_keeps_its_reservation(tmp_path):
 
 
 def test_a_truncated_journal_reads_as_an_earlier_state(path, monkeypatch):
-    """Wherever a crash cuts the file, whole records stand, and the next writer goes on after them.
+    """Wherever a crash cuts the file, whole records remain, and the next writer continues after them.
 
     Every byte near the ends of records, and every third within them.
     """
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # thousands, of what nobody loses here
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # thousands of syncs, whose data nobody would miss
     content = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(content) if byte == 10]
     whole = [json.loads(line) for line in content.splitlines()]
@@ -216,7 +216,7 @@ def test_a_truncated_journal_reads_as_an_earlier_state(path, monkeypatch):
         lines = [json.loads(line) for line in path.read_bytes().splitlines()]
         assert lines[:kept] == whole[:kept]
         assert len(lines) == kept + 1
-    for size in range(0, ends[0] - 1, 7):  # of the first record: nothing was reserved yet
+    for size in range(0, ends[0] - 1, 7):  # within the first record: nothing was reserved yet
         rewrite(path, content[:size])
         if size:
             with pytest.raises(StateError, match="no whole record"):
@@ -250,7 +250,7 @@ def test_no_altered_byte_is_read_as_another_figure(path):
         except StateError:
             refused += 1
             continue
-        # the same number in other digits, or the last record looks cut short: an open run, of which nobody was told
+        # the same number in other digits, or the last record looks truncated: an open run that was never used
         assert found in (whole, whole[:-1])
     assert refused > 0.8 * len(content)
 
@@ -277,7 +277,7 @@ def test_one_writer_at_a_time(path):
     )
     done = warm.run([sys.executable, "-c", script, str(path), HERE, *sys.path], capture_output=True, timeout=120)
     assert (done.returncode, b"one at a time" in done.stdout) == (3, True)
-    assert len(Ledger.read(path).accounts) == 4  # looking is free
+    assert len(Ledger.read(path).accounts) == 4  # reading is free
     ledger.close()
     journaled(path).close()
 
@@ -294,7 +294,7 @@ def test_a_forked_child_writes_nothing(path):
     assert os.waitpid(child, 0)[1] == 0
     assert path.read_bytes() == before
     with pytest.raises(StateError):
-        journaled(path)  # the parent has it still
+        journaled(path)  # the parent still holds it
     ledger.open(learner="E", guarantee=plan(0.01))
     ledger.close()
 
@@ -306,7 +306,7 @@ def test_a_forked_child_writes_nothing(path):
 def test_a_limit_stays_what_it_was(path, words, match):
     with pytest.raises(StateError, match=match):
         journaled(path, **words)
-    journaled(path).close()  # the refused one let go of it
+    journaled(path).close()  # the refused one released it
 
 
 def test_other_formats_and_versions_are_refused(path):
@@ -342,7 +342,7 @@ def test_a_full_disk_reserves_nothing(path, short, monkeypatch):
             ledger.open(learner="E", guarantee=plan(0.01))
     assert caught.value.filename == str(path)
     assert (path.read_bytes(), ledger.remaining, len(ledger.accounts)) == (before, left, 4)
-    ledger.open(learner="E", guarantee=plan(0.01))  # space again
+    ledger.open(learner="E", guarantee=plan(0.01))  # space is available again
     ledger.close()
     assert len(Ledger.read(path).accounts) == 5
 
@@ -371,8 +371,8 @@ def test_including_another_ledger(path, tmp_path):
     with pytest.raises(StateError):
         other.open(learner="E", guarantee=plan(0.01))
     mine.include(other)
-    mine.include(other)  # again: nothing new
-    # of runs that are open there, nobody here knows what they have spent since
+    mine.include(other)  # a second time: nothing new
+    # the spending of open runs since then is unknown here
     reserved = [account.reserved_mu_squared for account in other.accounts]
     expected = [(*f[:4], square if f[5] else f[4], f[5]) for f, square in zip(figures(other), reserved, strict=True)]
     assert figures(mine) == expected != figures(other)
@@ -503,7 +503,7 @@ def test_an_interrupt_within_a_record_does_not_damage_the_journal(path, monkeypa
 
 @pytest.mark.skipif(os.name != "posix", reason="links of POSIX systems")
 def test_a_journal_with_several_names_is_one_journal(tmp_path):
-    """Two ledgers by two names would spend the same limit twice, and write over each other's lines."""
+    """Two ledgers under two names would spend the same limit twice, and overwrite each other's lines."""
     one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
     first = Ledger(epsilon=1.0, delta=1e-6, journal=one)
     os.symlink(one, other)
@@ -537,7 +537,7 @@ def test_the_end_of_a_child_unlocks_nothing(tmp_path):
 
 
 def test_unwritten_spending_counts_as_spent(tmp_path):
-    """A process died with models released, and no checkpoint says what they cost: the whole reservation is spent."""
+    """A process died with released models and no checkpoint of their cost: the full reservation is spent."""
     path = tmp_path / "budget.jsonl"
     ledger = journaled(path)
     account = ledger.open(learner="PIGD", guarantee=plan(0.1))
@@ -554,7 +554,7 @@ def test_unwritten_spending_counts_as_spent(tmp_path):
         other.close()
         assert Ledger.read(tmp_path / f"other{found.journal is None}.jsonl").spent.mu >= 0.1
     (again,) = found.accounts
-    again.attach(lambda: (60, 4, 0.003))  # nobody kept that run: these counters cannot know what it had spent
+    again.attach(lambda: (60, 4, 0.003))  # that run was not kept: these counters cannot know its spending
     assert again.entry().mu_squared == again.reserved_mu_squared
     again.commit(again.counts())
     found.close()
@@ -563,7 +563,7 @@ def test_unwritten_spending_counts_as_spent(tmp_path):
 
 
 def test_releases_without_noise_count_as_spent():
-    """Messages of a run without noise are before its first release, if that is its last row's."""
+    """Messages of a run without noise come before its first release, if that is its last row's."""
     account = Ledger().open(learner="DOLA", guarantee=replace(plan(), kind="none", parameter=math.inf))
     account.attach(lambda: (10, 0, math.inf))
     assert account.entry().mu_squared == math.inf

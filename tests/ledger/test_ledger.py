@@ -1,4 +1,4 @@
-"""The ledger: reserve whole, spend on demand, refuse what is too much, exist once."""
+"""The ledger: reserve in full, spend on demand, refuse what exceeds the limit, exist once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def plan(mu: float = 0.1, **changes: Any) -> Guarantee:
 
 
 class Run:
-    """A learner's counters, spending evenly."""
+    """A learner's counters, which spend evenly."""
 
     def __init__(self, account: Account, releases: int = 100) -> None:
         self.rows = self.releases = 0
@@ -68,7 +68,7 @@ def test_a_ledger_without_a_limit_records_what_was_really_spent():
     assert ledger.spent.epsilon(1e-6) == 0
     account = ledger.open(learner="PIGD", guarantee=plan(0.5))
     run = Run(account)
-    assert ledger.spent.mu == 0  # the reservation is not spent
+    assert ledger.spent.mu == 0  # a reservation is not spending
     run.learn(25)
     (entry,) = ledger.entries()
     assert (entry.plan_id, entry.learner, entry.first_row) == (account.plan_id, "PIGD", 1)
@@ -131,7 +131,7 @@ def test_the_whole_plan_is_reserved_at_open():
     assert first.reserved_mu_squared == pytest.approx(0.04)
     assert ledger.remaining == pytest.approx(math.sqrt(ledger.mu**2 - 0.04), rel=1e-12)
     assert ledger.spent.mu == 0
-    # Reserved, not spent: a filter that counted only what is spent would let this one pass.
+    # Reserved, not spent: a filter that counted only spending would admit this one.
     with pytest.raises(BudgetExceeded):
         ledger.open(learner="PGIGA", guarantee=plan(0.2))
     assert ledger.accounts == (first,)
@@ -150,7 +150,7 @@ def test_the_refusal_says_what_is_asked_spent_and_left():
     assert "mu = 0.2 is spent or reserved by 1 earlier runs" in message
     left = message.split("and mu = ")[1]
     assert float(left.split()[0]) <= ledger.remaining
-    # Whoever asks for the printed epsilon gets it.
+    # Requesting the printed epsilon succeeds.
     epsilon = float(left.split("epsilon = ")[1].split(")")[0])
     assert epsilon > 0.4
     ledger.open(learner="PGIGA", guarantee=plan(gdp_mu(epsilon, 1e-6)))
@@ -170,7 +170,7 @@ def test_a_plan_of_exactly_the_limit_fits_once(epsilon, delta):
 
 @pytest.mark.parametrize("k", [2, 3, 7, 10, 1000])
 def test_equal_shares_of_the_limit_all_fit_and_no_more(k):
-    """Rounding must not refuse the last share, nor let one more in."""
+    """Rounding must not refuse the last share, nor admit one more."""
     ledger = Ledger(epsilon=1, delta=1e-6)
     share = plan(gdp_mu(1, 1e-6) / math.sqrt(k))
     for _ in range(k):
@@ -187,7 +187,7 @@ def test_the_limit_holds_whatever_is_opened_and_closed(steps):
         try:
             account = ledger.open(learner="PIGD", guarantee=plan(mu))
         except BudgetExceeded:
-            assert math.hypot(ledger.remaining, 1e-12) < mu  # only what does not fit is refused
+            assert math.hypot(ledger.remaining, 1e-12) < mu  # only a run that does not fit is refused
             continue
         Run(account).learn(releases)
         if close:
@@ -207,7 +207,7 @@ def test_closing_frees_the_unspent_part_only():
     assert account.closed
     assert ledger.remaining == pytest.approx(math.sqrt(ledger.mu**2 - 0.23**2 / 4), rel=1e-8)
     assert ledger.remaining < math.sqrt(ledger.mu**2 - 0.23**2 / 4)
-    account.close()  # again: nothing more is freed
+    account.close()  # a second time: nothing more is freed
     with pytest.raises(BudgetExceeded):
         ledger.open(learner="PIGD", guarantee=plan(0.22))
     ledger.open(learner="PIGD", guarantee=plan(0.2))
@@ -295,7 +295,7 @@ def test_counters_never_go_backwards(worse, how):
     with pytest.raises(StateError, match="backwards"):
         account.close() if how == "close" else ledger.entries()
     if how == "close":
-        # It is closed, and because nobody knows what was spent, all of it was.
+        # It is closed, and because the spending is unknown, all of it counts as spent.
         assert account.closed
         assert ledger.entries()[0].mu_squared == account.reserved_mu_squared
 
@@ -315,7 +315,7 @@ def test_counters_that_are_not_valid_are_refused(bad):
 def test_more_than_the_reservation_is_an_error():
     ledger = Ledger()
     account = ledger.open(learner="PIGD", guarantee=plan(0.1))
-    spent = [0.01 * (1 + 1e-12)]  # what a sum of many rounded terms may come to
+    spent = [0.01 * (1 + 1e-12)]  # a sum of many rounded terms can have this value
     account.attach(lambda: (1, 1, spent[0]))
     assert ledger.entries()[0].mu_squared == account.reserved_mu_squared
     spent[0] = 0.011
@@ -400,7 +400,7 @@ def _eager_switching():
 
 @pytest.mark.usefixtures("_eager_switching")
 def test_threads_racing_for_the_last_of_a_budget():
-    """Sixteen threads, room for three: exactly three get it, in each of many rounds."""
+    """Sixteen threads, room for three: exactly three succeed, in each of many rounds."""
     for _ in range(30):
         ledger = Ledger(epsilon=1, delta=1e-6)
         share = plan(gdp_mu(1, 1e-6) / math.sqrt(3))
@@ -435,7 +435,7 @@ def test_a_slow_reader_neither_fails_nor_takes_newer_counts_back():
             return 10, 10, 0.1
         asked.set()
         go.wait(WAIT)
-        return 5, 5, 0.05  # what was true when it was asked
+        return 5, 5, 0.05  # correct when it was requested
 
     account._counters = counters  # attached without the first reading
     reader = threading.Thread(target=lambda: seen.append(ledger.entries()[0].last_row))

@@ -1,4 +1,4 @@
-"""One budget for many learners: grid search, pickles and copies share a ledger or are refused, and never have two."""
+"""One budget for many learners: grid search, pickles and copies share a ledger or are refused, never duplicate it."""
 
 from __future__ import annotations
 

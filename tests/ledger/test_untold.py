@@ -1,4 +1,4 @@
-"""What a process released and wrote nowhere before it died counts as spent."""
+"""What a process released but recorded nowhere before it died counts as spent."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_run_that_never_committed_refunds_nothing(crashed, kind, how):
         lost.close_at(0, 0, 0.0)
     else:
         lost.close()
-    kept.close_at(0, 0, 0.0)  # who keeps a run hands out nothing before it is committed
+    kept.close_at(0, 0, 0.0)  # a run that is kept releases nothing before it is committed
     ledger.close()
     lost, kept = Ledger.read(path).accounts
     assert lost.closed is (how != "commit")
@@ -68,14 +68,14 @@ def test_a_run_that_never_committed_refunds_nothing(crashed, kind, how):
 
 
 def test_a_commit_does_not_end_what_a_run_may_spend(tmp_path):
-    """Who commits now and then, and releases on, is killed: nobody knows how much of the reservation was left."""
+    """A run that commits now and then and keeps releasing is killed: the rest of the reservation is unknown."""
     path, crashed = tmp_path / "budget.jsonl", tmp_path / "crashed.jsonl"
     ledger = Ledger(journal=path, **LIMIT)
     account = ledger.open(learner="PIGD", guarantee=promise("gdp"))
     now = [10, 1, 0.001]
     account.attach(lambda: tuple(now))
     account.commit()
-    now[:] = [20, 2, 0.002]  # of which the journal is told nothing
+    now[:] = [20, 2, 0.002]  # the journal does not record this
     spent, whole = account.entry().mu_squared, account.reserved_mu_squared
     crashed.write_bytes(path.read_bytes())
     for settle in ("read", "close_at", "attach"):
@@ -89,7 +89,7 @@ def test_a_commit_does_not_end_what_a_run_may_spend(tmp_path):
         assert again.entry().mu_squared == whole > spent
         found.close()
         crashed.write_bytes(path.read_bytes())
-    ledger.close()  # tells it
+    ledger.close()  # this records it
     assert Ledger.read(path).entries()[0].mu_squared == spent
 
 
@@ -146,7 +146,7 @@ def test_a_kept_run_resumes_at_its_last_commit(tmp_path):
 
 @pytest.mark.parametrize("then", ["close", "let go"])
 def test_an_interrupt_while_the_end_is_written_damages_nothing(tmp_path, monkeypatch, then):
-    """The record is on the disk, and the ledger does not know it: what it writes next would not be in order."""
+    """The record is on the disk but unknown to the ledger: its next record would be out of order."""
     path, keep = tmp_path / "budget.jsonl", Ledger._keep
     ledger = Ledger(journal=path, **LIMIT)
     account = ledger.open(learner="PIGD", guarantee=promise("gdp"))

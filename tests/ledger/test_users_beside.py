@@ -1,4 +1,4 @@
-"""Two runs of one stream whose unit is a user: the later one's figure is of both, as long as it holds all of it."""
+"""Two runs of one stream whose unit is a user: the later figure covers both, while the later run is fully reserved."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def both(mu_first=0.6, mu_whole=0.8, **limit):
 
 
 def test_the_later_figure_covers_both():
-    """Open or closed with all of it: its own. A limit of that admits it, and nothing more."""
+    """Open, or closed with everything spent: its own figure. A limit of that figure admits it, and nothing more."""
     limit = {"epsilon": privol.guarantees.gdp_epsilon(0.8, 1e-6), "delta": 1e-6}
     ledger, _, model = both(**limit)
     assert ledger.committed.mu == pytest.approx(0.8)
@@ -47,17 +47,17 @@ def test_the_later_figure_covers_both():
 
 @pytest.mark.parametrize(("spent", "whole"), [(0.3, math.hypot(0.6, 0.3)), (0.7, 0.8), (0.0, 0.6)])
 def test_a_run_that_ended_early_adds_up(spent, whole):
-    """Never more than it reserved; and never less than the encoding."""
+    """Never more than it reserved, and never less than the encoding."""
     ledger, _, model = both(epsilon=8.0, delta=1e-6)
     model.attach(lambda: (100, 1, square_up(spent)) if spent else (0, 0, 0.0))
     model.close()
     assert ledger.spent.mu == pytest.approx(whole)
     assert ledger.committed.mu == pytest.approx(whole)
-    assert ledger.remaining == pytest.approx(math.sqrt(gdp_mu(8.0, 1e-6) ** 2 - whole**2))  # what is admitted
+    assert ledger.remaining == pytest.approx(math.sqrt(gdp_mu(8.0, 1e-6) ** 2 - whole**2))  # the rest of the limit
 
 
 def test_a_later_figure_too_small_for_both_is_refused():
-    """What the first has spent is never forgotten."""
+    """The first run's spending is never forgotten."""
     ledger, _, model = both(0.6, 0.5)
     assert ledger.committed.mu == pytest.approx(0.6)
     spend(model, 0.5)
@@ -69,7 +69,7 @@ def test_a_later_figure_too_small_for_both_is_refused():
 
 
 def test_a_third_run_is_refused_beside_them_and_adds_up():
-    """A user's rows may be in all three, and its figure has those of two parts."""
+    """A user's rows may be in all three, and its figure covers two parts only."""
     ledger, first, _ = both()
     with pytest.raises(InvalidParameter, match="beside is for one run whose unit is a user"):
         ledger.open(learner="Other", guarantee=promise(0.3), beside=first, first_row=201)
@@ -89,7 +89,7 @@ def test_other_users_are_refused():
 
 
 def test_a_journal_keeps_it(tmp_path):
-    """And so does a ledger that includes it."""
+    """So does a ledger that includes it."""
     ledger, _, model = both(journal=tmp_path / "j")
     spend(model, 0.8)
     ledger.close()

@@ -1,4 +1,4 @@
-"""Losses of several scores: values, gradients, and the bound of the slopes that the noise is scaled to."""
+"""Losses of several scores: values, gradients, and the bound of the slopes that scales the noise."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_loss_at_zero(loss, classes):
 
 
 def largest(loss, classes, size, tries=16):
-    """Largest norm of the slopes that a search over scores of the given norm finds."""
+    """Largest norm of the slopes found by a search over scores of the given norm."""
     rng = np.random.default_rng(0)
 
     def negative(u):
@@ -96,7 +96,7 @@ def largest(loss, classes, size, tries=16):
 @pytest.mark.parametrize("size", [1e-9, 0.3, 1.0, 2.0, 4.0, 9.0, 30.0])
 @pytest.mark.parametrize("classes", [2, 3, 7, 20])
 def test_the_softmax_bound_holds_and_is_nearly_attained(classes, size):
-    """Exactly for two classes, for no scores and in the limit; a tenth above what a search finds at worst."""
+    """Exact for two classes, without scores and in the limit; at most a tenth above what a search finds."""
     bound, found = class_slope_bound(Softmax(), classes, size), largest(Softmax(), classes, size)
     assert found <= bound * (1 + 1e-12)
     loose = 1 + 1e-9 if classes == 2 else (1.001 if size < 1e-6 or (size >= 9.0 and classes < 20) else 1.1)
@@ -106,7 +106,7 @@ def test_the_softmax_bound_holds_and_is_nearly_attained(classes, size):
 
 
 def test_the_softmax_bound_at_random():
-    """All kinds of directions, at sizes where the bound is not a constant."""
+    """All kinds of directions, at sizes where the bound is not constant."""
     rng = np.random.default_rng(3)
     for classes in (2, 3, 4, 11):
         u = rng.standard_t(1.2, size=(20_000, classes))
@@ -120,11 +120,11 @@ def test_the_softmax_bound_at_random():
 @pytest.mark.parametrize("size", [0.3, 1.0, 2.0, 4.0, 9.0])
 @pytest.mark.parametrize("classes", [3, 7, 20])
 def test_the_softmax_bound_is_that_of_its_proof(classes, size, monkeypatch):
-    """Its supremum is within every cell's bound, however few the cells are: inside, both terms may be large."""
+    """Its supremum is within every cell's bound, however few cells there are: inside, both terms may be large."""
     n = classes - 1
     largest = 1 / (1 + (n - 1) * math.exp(-size * math.sqrt(n / (n - 1))))
     most = largest**2 + (1 - largest) * min(largest, 1 - largest)
-    end = (1 + math.sqrt((n - 1) * max(n * most - 1, 0.0))) / n  # the larger share, where the squares sum up to most
+    end = (1 + math.sqrt((n - 1) * max(n * most - 1, 0.0))) / n  # the larger share, where the squares sum to most
     x = np.unique(np.append(np.linspace(1 / n, min(end, 1.0), 5001), np.linspace(0.999 * end, end, 1001)))[1:-1]
     x = x[(x > 1 / n) & (x < end)]
     root = np.sqrt(1 + x**2 + (1 - x) ** 2 / (n - 1))

@@ -1,4 +1,4 @@
-"""A loss is one room: nobody outside asks which loss it is, and one that is not known is an error that names it."""
+"""Losses are one layer: no other code asks which loss it has, and an unknown one is an error that names it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ pytestmark = pytest.mark.slow
 
 PACKAGE = ROOT / "src" / "privol"
 CONCRETE = {"Logistic", "Hinge", "SmoothHinge", "Squared", "Absolute", "Huber", "Softmax", "Custom"}
-#: Who binds the user's own losses; and the checker of runs, which by design shares no code with the rest.
+#: The module that binds the user's own losses, and the checker of runs, which by design shares no code with the rest.
 EXCEPT = {"_core/_losses.pyx", "_core/_losses.pxd", "verifying/checker.py", "verifying/mechanisms.py"}
-#: Where losses are told apart; the recipe in the docstring of ``losses/__init__.py`` must name all of it.
+#: Code that distinguishes losses; the recipe in the docstring of ``losses/__init__.py`` must name all of it.
 ROOM = re.compile(r"losses/|_core/c/losses/|_vocabulary\.py$")
 
 BUILT_IN = [get_loss(name) for name in LOSSES]
@@ -45,7 +45,7 @@ SMOOTH = [loss for loss in SINGLE if math.isfinite(loss.curvature)]
 
 
 def tells_apart(tree: ast.AST) -> list[str]:
-    """What in a Python file asks which loss it is: imported classes, comparisons with names, tables of names."""
+    """The places in a Python file that ask for a loss: imported classes, comparisons with names, tables of names."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and "losses" in (node.module or ""):
@@ -128,7 +128,7 @@ def test_the_check_sees_in_kernels() -> None:
     assert not kernels_tell_apart("x = 1  # 'logistic'\n", cython=True)
 
 
-# ---- what a loss says of itself --------------------------------------------------------------------------------
+# ---- properties that a loss declares ----------------------------------------------------------------------------
 
 
 def test_the_words_are_those_of_the_classes() -> None:
@@ -137,7 +137,7 @@ def test_the_words_are_those_of_the_classes() -> None:
     assert {loss.name for loss in BUILT_IN if loss.kind == "classification"} == set(OF_CLASSES)
     assert {loss.name for loss in BUILT_IN if not loss.joint} == set(OF_ONE_SCORE)
     assert {loss.name for loss in BUILT_IN if loss.width > 0.0} == set(WIDTHS)
-    # numbers in the kernels' tables: as they are in C
+    # numbers in the kernels' tables: as in C
     header = (PACKAGE / "_core/c/losses/pv_loss.h").read_text(encoding="utf-8")
     listed = re.search(r"enum \{ PV_CUSTOM = -1, (.*?), PV_LOSS_COUNT \}", header)
     assert listed
@@ -210,7 +210,7 @@ def test_a_bounded_loss_is_the_same_within(loss: Loss) -> None:
 
 @pytest.mark.parametrize("loss", SINGLE, ids=repr)
 def test_tangents_of_stand_ins_are_below_the_loss(loss: Loss) -> None:
-    """With the slope of every stand-in at every prediction; for a loss with a kink the highest such line touches it."""
+    """With the slope of every stand-in at every prediction; at a kink the highest such line touches the loss."""
     p, y = grid(loss)
     every = np.linspace(-6.0, 6.0, 1201)
     for stand_in, scale in loss.stand_ins():
@@ -230,12 +230,12 @@ def test_records_come_back(loss: Loss) -> None:
     assert from_record(json.loads(json.dumps(loss.to_record()))) == loss
 
 
-# ---- a loss that nobody knows ----------------------------------------------------------------------------------
+# ---- an unknown loss -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Unknown(Loss):
-    """A smooth loss by subclass, which the kernels have no number for."""
+    """A smooth loss by subclass that has no number in the kernels."""
 
     name: str = field(init=False, repr=False, default="unheard_of")
     curvature: float = field(init=False, repr=False, default=0.25)
@@ -252,7 +252,7 @@ class Unknown(Loss):
 
 @dataclass(frozen=True)
 class Overridden(Logistic):
-    """One that has a number, but another value than the kernel of that number."""
+    """A loss with a number, but with another value than the kernel of that number."""
 
     name: str = field(init=False, repr=False, default="unheard_of")
 
@@ -292,7 +292,7 @@ def test_a_number_beyond_the_table_is_refused() -> None:
             loss_values(wrong, [0.0], [1.0])
 
 
-# ---- a smooth loss of the user's own ---------------------------------------------------------------------------
+# ---- a user's own smooth loss ----------------------------------------------------------------------------------
 
 
 def _margin(p: float, y: float) -> float:
@@ -324,14 +324,14 @@ TARGETS = np.clip(conformance.X @ [1.0, -2.0, 0.5, 0.0], -1.0, 1.0)
 @pytest.mark.parametrize("name", [*conformance.LEARNERS, *conformance.OFFLINE])
 def test_a_loss_of_the_users_own_is_learnt_or_refused_by_name(name: str, loss: Custom) -> None:
     X, y = conformance.rows_for(name)
-    # of what is asked for, what is of other losses alone, or of built-in ones
+    # methods that are required, methods of other losses, and methods of built-in ones
     words = {"BanditMIOGD": {"value_bounds": (0.0, 3.0)}, "ObjectivePerturbation classes": {"min_l2": "quarter"}}
     words["BanditMIOGD published"] = words["BanditMIOGD"]
     learner = conformance.make(name, loss=loss, **words.get(name, {}))
     try:
         learner.fit(X, TARGETS if loss.kind == "regression" else y)
     except InvalidParameter as error:
-        assert re.search(r"made_up|Custom", str(error))  # noqa: PT017 -- either of two ends is right
+        assert re.search(r"made_up|Custom", str(error))  # noqa: PT017 -- either of two outcomes is right
         return
     assert np.isfinite(learner.coef_).all()
     assert loss.name in " ".join(learner.guarantee_.conditions)

@@ -309,7 +309,7 @@ def test_lipschitz_is_the_supremum(loss, prediction_bound, y_bound):
     steepest = float(np.max(np.abs(loss.gradient(p, targets(loss, y_bound)[None, :]))))
     bound = loss.lipschitz(prediction_bound, y_bound)
     assert steepest <= bound
-    if loss.code not in (4, -1):  # absolute: a kink at 0; custom: what the user said
+    if loss.code not in (4, -1):  # absolute: a kink at 0; custom: the user's declaration
         assert bound <= steepest * (1 + 1e-11)
 
 
@@ -426,7 +426,7 @@ def test_custom_loss_equals_the_built_in_it_copies():
     np.testing.assert_allclose(loss.value(p, y), twin.value(p, y), rtol=1e-15, atol=1e-15)
     np.testing.assert_allclose(loss.gradient(p, y), twin.gradient(p, y), rtol=1e-15, atol=1e-15)
     assert (loss.kind, loss.name, loss.curvature, loss.width) == ("regression", "custom", 1.0, 0.0)
-    # Nothing is known of its shape, so only the crude diameter is claimed.
+    # Its shape is unknown, so only the crude diameter is claimed.
     assert loss.gradient_diameter(2.0, 0.01, 0.0) == 4.0
     assert loss.gradient_bound(2.0, 0.01, 0.0) == 2.0
     assert loss.gradient_diameter(2.0, 0.01, 0.0, adjacency="zero_out") == 2.0
