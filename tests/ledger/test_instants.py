@@ -421,7 +421,7 @@ def test_everything_that_left_is_counted(name, folders):
     assert (whole_run.code, whole_run.errors) == (0, [])
     assert whole_run.left
     assert list(violations(whole_run, known)) == []
-    # a sure moment: it varies when a thread during learning makes a model visible
+    # a moment that always occurs: how often a second thread makes a model visible during learning varies
     (found,) = struck(scenario, folders(), ("kill", kills(whole_run, "left", 2)[0]))
     assert found.code == KILLED
     assert list(violations(found, known)) == []

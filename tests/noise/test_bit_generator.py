@@ -1,4 +1,4 @@
-"""NumPy on privol's bits: a real bit generator, whose failures are exceptions or the end of the process, not words."""
+"""NumPy on privol's bits: a real bit generator whose failures raise exceptions or end the process, never give words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROW = 8192  # words drawn at a time
 
 
 def words(seed, n):
-    """The first words of a seed's stream, one address after the other."""
+    """The first words of a seed's stream, address by address."""
     source = make_source(seed)
     pairs = (
         source.words(stream=STREAM_GENERATOR, level=0, block=k % (ROW // 2), row=k // (ROW // 2)) for k in range(n // 2)
@@ -40,14 +40,14 @@ def test_words_are_those_of_the_addresses():
 
 
 def test_values_are_those_of_the_words():
-    """The interface's other two functions: doubles by the upper 53 bits, 32-bit words in the stream's order."""
+    """The other two functions of the interface: doubles from the upper 53 bits, 32-bit words in stream order."""
     expected = words(3, 2 * ROW)
     np.testing.assert_array_equal(np.random.Generator(BitGenerator(3)).random(2 * ROW), (expected >> 11) * 2.0**-53)
     halves = np.random.Generator(BitGenerator(3)).integers(0, 1 << 32, 4 * ROW, dtype=np.uint32)
     np.testing.assert_array_equal(halves, expected.astype("<u8").view("<u4"))
     bits = BitGenerator(3)
     interface = bits.ctypes
-    assert interface.next_uint64(interface.state_address) == expected[0]  # without the lock, as Numba does
+    assert interface.next_uint64(interface.state_address) == expected[0]  # without the lock, as in Numba
 
 
 def test_numpy_accepts_the_bit_generator():
@@ -90,7 +90,7 @@ def test_children_have_streams_of_their_own():
 
 
 def test_the_stream_cannot_be_rewound():
-    """No state, no jumps, no second start: nothing leads to words that were drawn before. Copies: test_no_repeats."""
+    """No state, no jumps, no second start: nothing leads back to words drawn before. For copies see test_no_repeats."""
     bits = BitGenerator(3)
     with pytest.raises(StateError, match="secret"):
         _ = bits.state
@@ -159,7 +159,7 @@ def test_the_lock_is_released_after_a_refusal(monkeypatch):
 
 
 def test_drawing_while_words_are_drawn_is_refused(monkeypatch):
-    """As a finalizer might that the garbage collector runs in the middle of it: the lock lets the same thread in."""
+    """A finalizer that the garbage collector runs meanwhile might do this: the lock admits the same thread again."""
     watched = watch(monkeypatch)
     rng, refused = np.random.Generator(BitGenerator(3)), []
 

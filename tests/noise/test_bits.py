@@ -1,4 +1,4 @@
-"""The bit source: every address is used once, what cannot be had raises, what was used is overwritten.
+"""The bit source: every address is used once, missing words raise, used words are overwritten.
 
 The page is docs/proofs/bits.md.
 """
@@ -72,7 +72,7 @@ def test_streams_are_distinct_and_fit_their_field():
 
 
 def test_all_users_of_one_key_use_different_addresses(monkeypatch):
-    """Learners, metrics, samples, reports, NumPy's bits by one seed, so by one key; undecided coordinates read on."""
+    """Learners, metrics, samples, reports, NumPy's bits from one seed, hence one key; last resorts included."""
 
     def decide(word, extra, *arguments, **named):
         drawn = {extra(1), extra(2)}
@@ -101,7 +101,7 @@ def test_all_users_of_one_key_use_different_addresses(monkeypatch):
         device.privatize(np.ones((size, 3)))
     ObjectivePerturbation(delta=0.0, random_state=5).fit(
         X, y
-    )  # the random term, and the release of row 1, which PIGD has not
+    )  # the random term, and the release of row 1, which PIGD does not have
     named = pyarrow.table({"a": X[:, 0], "b": X[:, 1], "y": np.where(y > 0, "yes", "no")})
     open_stream(named, target="y", schema=PrivateEncoder(epsilon=30.0, random_state=5))
     assert len({key for key, _ in watched.addresses}) == 1
@@ -113,7 +113,7 @@ def test_all_users_of_one_key_use_different_addresses(monkeypatch):
 
 
 def test_coordinates_of_a_wide_row_share_no_words(monkeypatch):
-    """Blocks are counted in 32 bits: those 2^16 apart, coordinates 2^17 apart, have words of their own."""
+    """Block numbers have 32 bits: blocks 2^16 apart and coordinates 2^17 apart have different words."""
     watched = watch(monkeypatch)
     d = (1 << 17) + 6
     found = source_of().add(np.zeros(d), 1.0, stream=STREAM_RELEASES, row=7, decide=decide_lattice_point)
@@ -132,7 +132,7 @@ def test_an_early_last_release_takes_the_place_of_the_planned_one(monkeypatch):
     learner.close()
     assert {int.from_bytes(a[8:], "little") for _, a in watched.addresses} == {20}
     live = running(rows=20, release="all")
-    with pytest.raises(StateError, match="released nothing"):  # the noise of row 20 with another scale would cancel
+    with pytest.raises(StateError, match="released nothing"):  # the noise of row 20 at another scale would cancel
         live._run.state.release_last(1.0, 1.0)
 
 
@@ -173,7 +173,7 @@ def test_an_early_last_release_is_regenerated():
 
 
 def test_samples_are_regenerated():
-    """Value number n from row n // 4096 and coordinate n % 4096, however many each call took."""
+    """Value number n uses row n // 4096 and coordinate n % 4096, however many values each call took."""
     noise = Gaussian(scale=3.0, random_state=6)
     x = np.linspace(-9, 9, 10_000)
     x[:5] = 0
@@ -276,7 +276,7 @@ def test_the_bit_generator_ends_with_its_rows():
 def test_wide_rows_are_refused_before_the_budget_is_touched(monkeypatch):
     learner = PIGD(horizon=10)
     with pytest.raises(InvalidParameter, match="n_features"):
-        learner.calibrate(n_features=1 << 32, horizon=10)  # with the intercept one coordinate too many
+        learner.calibrate(n_features=1 << 32, horizon=10)  # one coordinate too many with the intercept
     assert PIGD(fit_intercept=False).calibrate(n_features=1 << 32, horizon=10).mu > 0
     monkeypatch.setattr("privol.learners._frame.STREAM_RELEASES", 1 << 16)
     ledger = Ledger()
@@ -340,7 +340,7 @@ def source_words(seed, stream, row):
 
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_cipher_that_breaks_in_a_run_stops_the_releases(failure, monkeypatch):
-    """Rows so wide that words are drawn for two releases at a time."""
+    """Rows so wide that words are drawn for only two releases at a time."""
     watched = watch(monkeypatch)
     X, y = rows_of(12, 4000)
     learner = running(rows=3, d=4000)
@@ -348,7 +348,7 @@ def test_a_cipher_that_breaks_in_a_run_stops_the_releases(failure, monkeypatch):
     watched.fail = failure
     for _ in range(2):
         with pytest.raises((SourceFailure, RuntimeError), match="cipher"):
-            learner.partial_fit(X[3:], y[3:])  # the fourth release has its words already
+            learner.partial_fit(X[3:], y[3:])  # the fourth release already has its words
     assert learner.n_releases_ == 4
     assert not np.array_equal(learner.coef_, drawn)
     assert not any(watched.output())  # what the cipher wrote before it failed
@@ -423,7 +423,7 @@ def test_words_are_overwritten_when_an_exception_ends_the_call(where, arrays, mo
 
 
 def test_words_of_releases_are_overwritten(monkeypatch):
-    """Words are drawn ahead: those of the releases made are zeros, the others are there, and none are after the end."""
+    """Words are drawn ahead: those of past releases are zero, the others remain, and none remain after the end."""
     watched = watch(monkeypatch)
     learner = running(rows=20, d=6, fit_intercept=False)
     assert len(watched.outputs) == 1
@@ -445,7 +445,7 @@ def test_words_of_a_release_that_fails_are_overwritten_at_the_end(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         learner.partial_fit(*rows_of(100), classes=[0, 1])
     assert learner.n_releases_ == 0
-    assert any(watched.output())  # the release is due, and will be made with these words
+    assert any(watched.output())  # the release is due, and will use these words
     learner._run.state.close()
     assert not any(watched.output())
 

@@ -1,4 +1,4 @@
-"""Integer noise: exactly the laws, exactly the words, never the same twice."""
+"""Integer noise: exact distributions, exact words, no repeats."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fail(prefix, position):
     raise AssertionError("random words decide their block")
 
 
-# ---- exactness: bit for bit what rationals give ------------------------------------------------------
+# ---- exactness: bit for bit the results of rational arithmetic ---------------------------------------
 
 
 def scripted(noise, words, n, decide=fail, capacity=1 << 20):
@@ -66,13 +66,13 @@ def digits_of(x, count):
 
 
 def slices(digits, length):
-    """The first 24 of so many digits, then words."""
+    """The first 24 of a given number of digits, then words."""
     return digits >> (length - 24), [digits >> shift & (2**64 - 1) for shift in range(length - 88, -1, -64)]
 
 
 @every(32, 33.3, Fraction(1000, 7), Fraction(2**53 - 1, 2**48 - 1), Fraction(2**53 - 1, 2**13), 2**40)
 def test_coins_that_are_undecided_for_long(scale, square):
-    """Words that agree with the digits of the exact probability up to the last of 24, 88 or 152, and then do not."""
+    """Words that agree with the digits of the exact probability up to the last of 24, 88 or 152, and then differ."""
     noise, law = LAWS[square](scale=scale), Law(scale, square=square)
     rng = np.random.default_rng(11)
     longest = 0
@@ -84,7 +84,7 @@ def test_coins_that_are_undecided_for_long(scale, square):
         assert 0 <= digits < 2**length
         lead, more = slices(digits, length)
         words = [([-1, *law.limits()][block] + 1) << 1, lead << 40 | offset, *more]
-        # tosses 2, 3 and 4, each with its factor 1 / k, agree for long as well
+        # tosses 2, 3 and 4, each with its factor 1 / k, agree for many digits as well
         for k in (2, 3, 4):
             words += [digits_of(x, 64), int(rng.integers(1 << 40)), digits_of(Fraction(1, k), 64), 1 << 62]
         words += rng.integers(0, 1 << 64, 100, dtype=np.uint64).tolist()
@@ -102,7 +102,7 @@ def test_coins_that_are_undecided_for_long(scale, square):
 
 @pytest.mark.parametrize("square", [True, False])
 def test_blocks_far_in_the_tail(square):
-    """Up to the last block that the kernel takes: no product overflows, and exponents above 1 are paid in full."""
+    """Up to the last block that the kernel accepts: no product overflows, and exponents above 1 count in full."""
     for scale in (32, Fraction(2**53 - 1, 2**48 - 1), Fraction(2**53 - 1, 2**13)):
         noise, law = LAWS[square](scale=scale), Law(scale, square=square)
         rng = np.random.default_rng(5)
@@ -123,7 +123,7 @@ def test_blocks_far_in_the_tail(square):
 
 @every(0.01, 1, 31.999, 33.3, 2**40)
 def test_words_are_those_of_the_addresses(scale, square):
-    """A row has 65,536 values, and its words serve in the order of its blocks: any value can be had again."""
+    """A row has 65,536 values and uses its words in the order of its blocks: any value can be regenerated."""
     noise, law = LAWS[square](scale=scale, random_state=3), Law(scale, square=square)
     n = 65_536 + 700
     values = [noise.sample(300), noise.sample((2, 350)), noise.sample(n)]
@@ -139,7 +139,7 @@ def test_words_are_those_of_the_addresses(scale, square):
 
 @every(*SCALES)
 def test_limits(scale, square):
-    """Every entry of the table against mpmath, and what it says is decided without an exponential."""
+    """Every entry of the table against mpmath; cases that it decides need no exponential."""
     law = Law(scale, square=square)
     weights = LAWS[square](scale=scale)._weights
     for bits in (1, 191, 63):
@@ -155,7 +155,7 @@ def test_limits(scale, square):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("privol.noise._discrete.IntegerLaw", Recorded)
-        _law.__wrapped__(noise.scale, square)  # past the tables that are kept
+        _law.__wrapped__(noise.scale, square)  # beyond the number of tables that are kept
     ((limits, sure),) = recorded
     assert limits == [*found, TOP]
     for block, least in enumerate(sure):
@@ -191,7 +191,7 @@ def test_sums_are_enclosed(scale, square):
 
 @every(Fraction(1, 1 << 40), 0.3, 1, 5, 31.999, 100, 2**40)
 def test_undecided_blocks_are_resolved_with_more_bits(scale, square):
-    """Words that equal an entry of the table, up to 191 and 319 digits, then fall on either side of it."""
+    """Words equal to an entry of the table, up to 191 and 319 digits, then on either side of it."""
     law = Law(scale, square=square)
     weights = LAWS[square](scale=scale)._weights
     blocks = [0, 1, 2, 7] if scale >= 1 else [0]
@@ -214,7 +214,7 @@ def test_undecided_blocks_are_resolved_with_more_bits(scale, square):
 
 
 def test_the_tail_goes_on():
-    """A word of ones, then more of them: each level lies further out, by as much as its probability says."""
+    """One word of ones after another: each level lies further out, as its probability requires."""
     noise = DiscreteLaplace(scale=1)
     for levels in range(1, 5):
 
@@ -228,7 +228,7 @@ def test_the_tail_goes_on():
 
 
 def test_undecided_blocks_read_their_own_words(monkeypatch):
-    """A word that decides nothing asks for the words of its own address, and the value follows from them."""
+    """A word that decides nothing requests further words of its own address, which determine the value."""
     asked = []
 
     def decide(self, prefix, extra):
@@ -249,7 +249,7 @@ def test_undecided_blocks_read_their_own_words(monkeypatch):
     assert [abs(int(values[i])) for i in (2, 5)] == [3, 3]
 
 
-# ---- the law ----------------------------------------------------------------------------------------------
+# ---- the distribution -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_oracles(cls, scale, zero, variance):
 
 
 def probabilities(scale, square, cells=64):
-    """Borders (integers k: the cell ends with k) and probabilities of about equally likely cells of all integers."""
+    """Borders (integers k: the cell ends with k) and probabilities of roughly equally likely cells of all integers."""
     s = float(scale)
     if not square:
         q = math.exp(-1 / s)
@@ -356,7 +356,7 @@ def test_law(scale, square):
     assert right_scale(sample, scale, square)
     assert right_cells(sample, scale, square)
     assert right_sign(sample)
-    # the same code with a scale that is 1 % off, and then grosser errors
+    # the same code with a scale that is 1 % off, then larger errors
     for factor in (Fraction(101, 100), Fraction(99, 100)):
         other = (Fraction(scale) * factor).limit_denominator(10**6)
         wrong = LAWS[square](scale=other, random_state=5).sample(2_000_000)
@@ -366,7 +366,7 @@ def test_law(scale, square):
     assert not right_sign(biased)
     if scale <= 5:
         assert right_zero(sample, scale, square)
-        # zero counted twice: with both signs, as if each were another value
+        # zero counted twice, with both signs, as if -0 were another value
         p = float(Law(scale, square=square).cumulative(20)[0])
         twice = np.where(rng.random(sample.size) < p / (1 + p), 0, sample)
         assert not right_zero(twice, scale, square)
@@ -396,7 +396,7 @@ def test_values_of_a_call_are_independent(scale):
 def test_coin(block):
     """The share of accepted proposals is exp(-x), for exponents x from 1/6 to 2.5 (1/3: 0.716531310574)."""
     noise, trials = DiscreteGaussian(scale=32), 40_000
-    x = Fraction(4 * block + 1, 2048)  # of the second integer of a block of two
+    x = Fraction(4 * block + 1, 2048)  # for the second integer of a block of two
     rng = np.random.default_rng(block)
     heads = 0
     for _ in range(trials):
@@ -415,7 +415,7 @@ def test_coin(block):
 
 
 def test_the_twin_of_the_coin():
-    """The twin's own coin, in all its outcomes of one word a toss: the probability that it stops at an odd toss."""
+    """The twin's own coin, in all outcomes with one word per toss: the probability that it stops at an odd toss."""
     rng = np.random.default_rng(3)
     reader = Reader(rng.integers(0, 1 << 64, 80_000, dtype=np.uint64))
     heads = sum(reader.bernoulli_exp(Fraction(1, 3)) for _ in range(20_000))
@@ -474,7 +474,8 @@ def test_invalid_inputs_of_add_are_refused(x, message):
     noise = DiscreteLaplace(scale=3, random_state=2)
     with pytest.raises(InvalidParameter, match=message):
         noise.add(x)
-    np.testing.assert_array_equal(noise.sample(9), DiscreteLaplace(scale=3, random_state=2).sample(9))  # nothing drawn
+    # nothing was drawn
+    np.testing.assert_array_equal(noise.sample(9), DiscreteLaplace(scale=3, random_state=2).sample(9))
 
 
 @pytest.mark.parametrize("cls", [DiscreteGaussian, DiscreteLaplace])
@@ -546,7 +547,7 @@ def test_a_forked_child_cannot_draw():
 
 @pytest.mark.parametrize("cls", [DiscreteGaussian, DiscreteLaplace, Gaussian])
 def test_threads(cls):
-    """Calls at the same time draw different rows: together exactly what one thread draws in as many calls."""
+    """Simultaneous calls draw different rows: together exactly what one thread draws in as many calls."""
     calls, n = 60, 3000
     noise, alone = (cls(scale=50, random_state=6) for _ in range(2))
     drawn = []

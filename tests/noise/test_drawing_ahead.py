@@ -1,4 +1,4 @@
-"""Samplers draw words ahead of their use: calls of any sizes give the same values, and no word serves twice.
+"""Samplers draw words ahead of their use: calls of any sizes give the same values, and no word is used twice.
 
 The page is docs/proofs/bits.md.
 """
@@ -41,13 +41,13 @@ ROW = 4096
 
 
 def values(n, law="gaussian", x=None):
-    """The first n values of the seed's noise, in one call, added to x."""
+    """The first n values of the seed's noise in one call, added to x."""
     noise = LAWS[law](scale=1.0, random_state=SEED)
     return noise.sample(n) if x is None else noise.add(x)
 
 
 def blocks(watched):
-    """Level-0 addresses in the order in which they were encrypted, as numbers of the first value of each."""
+    """Level-0 addresses in the order of encryption, as numbers of the first value of each."""
     for _, address in watched.addresses:
         assert address[:4] == STREAM_SAMPLES.to_bytes(2, "little") + b"\0\0"
     return [2 * int.from_bytes(a[4:8], "little") + ROW * int.from_bytes(a[8:], "little") for _, a in watched.addresses]
@@ -62,7 +62,7 @@ calls = st.lists(st.tuples(st.booleans(), edges | st.integers(0, 300) | st.integ
 @pytest.mark.parametrize("law", LAWS)
 @given(calls=calls)
 def test_calls_of_any_sizes_give_the_same_values(law, calls):
-    """Samples and sums, through refills and across rows: those of one call."""
+    """Samples and sums, through refills and across rows, equal those of one call."""
     noise, total = LAWS[law](scale=1.0, random_state=SEED), sum(size for _, size in calls)
     x, found, drawn = np.linspace(-30, 1e5, total), [], 0
     for added, size in calls:
@@ -96,7 +96,7 @@ def test_every_block_is_encrypted_once_and_few_at_first(monkeypatch):
 
 
 def memory(watched, first, last):
-    """The words, in memory now, of what the cipher wrote from one of its calls to another."""
+    """The words now in memory that the cipher wrote from one of its calls to another."""
     return np.frombuffer(b"".join(watched.output(k) for k in range(first, last)), np.uint64)
 
 
@@ -110,7 +110,7 @@ def test_used_words_are_wiped_and_the_others_wait(monkeypatch):
         assert len(words) >= at
         assert not words[:at].any()
         assert words[at:].all()
-    noise.add(np.zeros(300))  # on into the next row
+    noise.add(np.zeros(300))  # continues into the next row
     head, tail = len(watched.outputs) - 1, noise._place[1]
     assert noise._place[0] == 1
     words = memory(watched, head, head + 1)
@@ -119,7 +119,7 @@ def test_used_words_are_wiped_and_the_others_wait(monkeypatch):
 
 
 def test_words_of_whole_rows_are_wiped(monkeypatch):
-    """Seen from the last resort for a coordinate of the second row, while the memory is still the call's own."""
+    """Observed in the last resort for a coordinate of the second row, while the call still owns the memory."""
     seen = []
 
     def decide(word, extra, *arguments, **named):
@@ -163,7 +163,7 @@ def fails_at(k, how):
         ([1], 5000, 0, 1),
         ([ROW], 5, 0, 2),  # the first words of the second row
         ([], 5000, 1, 2),
-        ([ROW], 2 * ROW, 0, 3),  # whole rows: all of the call's count as used
+        ([ROW], 2 * ROW, 0, 3),  # whole rows: all rows of the call count as used
         ([ROW - 7], 2 * ROW + 7, 2, 3),
     ],
 )
@@ -191,7 +191,7 @@ def test_an_interrupt_while_digits_are_read_uses_the_words_up(monkeypatch):
     twin = make_source(SEED)
     real, expected = _lattice.decide_lattice_point, values(2 * ROW)
     watched = watch(monkeypatch)
-    for start in (0, 100, ROW - 2):  # the last goes over the end of a row
+    for start in (0, 100, ROW - 2):  # the last one crosses the end of a row
         watched.outputs.clear()
         noise = Gaussian(scale=1.0, random_state=SEED)
         noise.sample(start)
@@ -199,13 +199,13 @@ def test_an_interrupt_while_digits_are_read_uses_the_words_up(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             noise.add(half_way(twin, start))
         monkeypatch.setattr(_lattice, "decide_lattice_point", real)
-        used = 3 if start == ROW - 2 else start + 5  # of the row that is in memory
+        used = 3 if start == ROW - 2 else start + 5  # of the row in memory
         assert not memory(watched, 0, len(watched.outputs))[:used].any()
         np.testing.assert_array_equal(noise.sample(50), expected[start + 5 :][:50])
 
 
 def test_reentrant_drawing_is_refused(monkeypatch):
-    """As a finaliser might that the garbage collector runs in the cipher: neither deadlock nor the same words."""
+    """A finaliser that the garbage collector runs in the cipher might do this: neither deadlock nor the same words."""
     watched = watch(monkeypatch)
     noise, drawn, expected = Gaussian(scale=1.0, random_state=SEED), [], values(600)
 
@@ -275,7 +275,7 @@ def test_a_sampler_is_started_once():
 
 
 def vectors(n, dim, kind="l2_laplace", x=None):
-    """The first n vectors of the seed's noise, in one call that is too long for words drawn ahead, added to x."""
+    """The first n vectors of the seed's noise, added to x, in one call that is too long for words drawn ahead."""
     noise, found = VECTORS[kind](scale=1.0, dim=dim, random_state=SEED), np.empty((n, dim))
     x = np.zeros((n, dim)) if x is None else x
     noise.source.add_mixture(
@@ -309,7 +309,7 @@ def rows_of(watched):
 def test_words_of_vectors_are_drawn_once_and_wiped(dim, monkeypatch):
     watched = watch(monkeypatch)
     noise = L2Laplace(scale=1.0, dim=dim)
-    pairs = (dim + (dim + 1) // 2 + (dim % 2 == 0) + 1) // 2  # of words, a vector
+    pairs = (dim + (dim + 1) // 2 + (dim % 2 == 0) + 1) // 2  # pairs of words per vector
     assert not watched.addresses
     for drawn in range(1, 300):
         noise.sample(())
@@ -319,7 +319,7 @@ def test_words_of_vectors_are_drawn_once_and_wiped(dim, monkeypatch):
         used = drawn - rows[-1] - 1 + len(words)  # of the vectors in memory
         assert not words[:used].any()
         assert words[used:].all()
-    noise.sample(5000)  # words that are left, then the call's own
+    noise.sample(5000)  # the remaining words, then the call's own
     noise.sample(3)
     assert len(set(watched.addresses)) == len(watched.addresses)
     assert rows_of(watched)[::pairs][: noise._place] == list(range(noise._place))
@@ -333,9 +333,9 @@ def test_no_vector_serves_twice_after_a_failure(how, before, size, monkeypatch):
     watched = watch(monkeypatch)
     noise = L2Laplace(scale=1.0, dim=20, random_state=SEED)
     noise.sample(before)
-    noise.sample(3)  # words left, or none
+    noise.sample(3)  # some remaining words, or none
     watched.fail = fails_at(0, how)
-    with pytest.raises((SourceFailure, RuntimeError, KeyboardInterrupt)):  # once what is left over is used
+    with pytest.raises((SourceFailure, RuntimeError, KeyboardInterrupt)):  # once the remaining words are used
         any(noise.sample(size) is None for _ in range(100))
     if size < 5000:  # the memory is the sampler's, not the call's
         assert not any(watched.output())
@@ -393,7 +393,7 @@ MANY = 1 << 16  # values of an address row
 
 
 def whole_rows(name, rows):
-    """Values as a call of the kernel for every row has them, all words fetched anew."""
+    """Values from one kernel call per row, with all words fetched again."""
     noise, found = integers(name), np.zeros((rows, MANY), np.int64)
     for row in range(rows):
         noise._law.add(found[row], noise.source, stream=STREAM_INTEGERS, row=row, decide=noise._decide)
@@ -425,7 +425,7 @@ def test_calls_for_any_numbers_of_integers_give_the_same(drawn_whole, calls):
 
 @pytest.mark.parametrize("name", INTEGERS)
 def test_words_of_integers_are_drawn_once_and_wiped(name, monkeypatch):
-    """Those used are zeros; the others wait, and are moved to the front when more are fetched behind them."""
+    """Used words are zeros; the others wait, and move to the front when more are fetched."""
     twin, drawn = make_source(SEED), 0
     pairs = [twin.words(stream=STREAM_INTEGERS, level=0, block=j, row=0) for j in range(12_000)]
     words = np.array(pairs, dtype=np.uint64).ravel()
@@ -454,7 +454,7 @@ def test_words_of_integers_are_drawn_once_and_wiped(name, monkeypatch):
     ("before", "size", "k", "row"), [(0, 1, 0, 1), (9, 900, 0, 1), (MANY - 5, 6, 0, 2), (MANY, 2 * MANY, 1, 3)]
 )
 def test_no_integer_serves_twice_after_a_failure(how, before, size, k, row, drawn_whole, monkeypatch):
-    """The row counts as used in which the cipher failed, and so do those of the call."""
+    """The row in which the cipher failed counts as used, and so do those of the call."""
     name, expected = drawn_whole
     watched = watch(monkeypatch)
     noise = integers(name)
@@ -487,7 +487,7 @@ def test_integers_end_with_their_rows():
 @pytest.mark.parametrize("name", [*LAWS, *VECTORS, *INTEGERS])
 def test_words_left_over_are_not_used_in_a_forked_child(name):
     noise, expected = make(name), make(name).sample(100)
-    np.testing.assert_array_equal(noise.sample(3), expected[:3])  # words for more are in memory
+    np.testing.assert_array_equal(noise.sample(3), expected[:3])  # memory holds words for more values
     zeros = np.zeros_like(expected)
     child = os.fork()
     if child == 0:
@@ -507,7 +507,7 @@ def test_words_left_over_are_not_used_in_a_forked_child(name):
 
 @pytest.mark.parametrize("name", ["gaussian", "l2_laplace", "laplace 900"])
 def test_threads_share_the_values_of_one(name):
-    """Calls of all sizes at the same time: together what one call draws, so nothing twice and nothing left out."""
+    """Simultaneous calls of all sizes: together what one call draws, so nothing is repeated or skipped."""
     noise, drawn, errors, calls = make(name), [], [], 60 if name in VECTORS else 240
     sizes = (1, 1, 2, 3, 50, 1, 700, 4096, 7, 9001, 1, 2048)
     zeros = np.zeros_like(make(name).sample(9001))
@@ -530,6 +530,6 @@ def test_threads_share_the_values_of_one(name):
     found = np.concatenate(drawn)
     assert len(found) == 4 * calls // 12 * sum(sizes)
     expected = make(name).sample(len(found))
-    if name in VECTORS:  # each vector as one thing
+    if name in VECTORS:  # each vector counts as one
         found, expected = (np.ascontiguousarray(v).view([("", float)] * 3).ravel() for v in (found, expected))
     np.testing.assert_array_equal(np.sort(found), np.sort(expected))

@@ -1,4 +1,4 @@
-"""The noise: its law, its exactness on the lattice, and that no two holders ever draw the same."""
+"""The noise: its distribution, its exactness on the lattice, and no two holders ever draw the same."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_false_positive_rates_add_up_to_little():
 
 
 def noise_of_releases(cls, rows, d, **parameters):
-    """Released minus secret iterate over the public std, for rows of zeros: the secret iterate stays where it is."""
+    """Released minus secret iterate over the public std, for rows of zeros: the secret iterate does not move."""
     learner = cls(
         loss="logistic",
         epsilon=1.0,
@@ -113,7 +113,7 @@ def test_error_bounds_of_the_fast_path():
     inside = np.isfinite(error)
     assert inside[: len(words_at_segment_ends())].all()
     worst = np.zeros(len(words))
-    for end in (0.0, 1.0):  # both ends of what the word leaves open
+    for end in (0.0, 1.0):  # both ends of the interval that the word leaves open
         exact = -ndtri(np.minimum((prefix + end) * 2.0**-64, 0.5)) * sign
         worst[inside] = np.maximum(worst[inside], np.abs(z - exact)[inside])
     assert np.all(worst[inside] <= error[inside] + 2e-15)
@@ -171,7 +171,7 @@ def expected_points(x, scale, words, extra):
 @pytest.mark.parametrize("scale", [1.0, 1.9999, 0.37, 1e-12, 3e9])
 @pytest.mark.parametrize("distance", [1e-12, 1e-13, 0.0])
 def test_undecided_coordinates_are_rounded_correctly(scale, distance):
-    """x puts the sum a hair from a half-integer; the fast path must not guess, and the slow one must be right."""
+    """x puts the sum very close to a half-integer; the fast path must not guess, and the slow one must be right."""
     rng = np.random.default_rng(8)
     words = rng.integers(0, 1 << 64, 40, dtype=np.uint64)
     h = lattice_step(scale)
@@ -198,7 +198,7 @@ def test_ordinary_coordinates_are_rounded_correctly(magnitude):
 
 
 def test_deep_tail_words_take_more_bits():
-    """A = 0 and neighbours: 63 bits leave Z open by many lattice points, so extra words decide."""
+    """A = 0 and neighbours: 63 bits leave an interval of many lattice points for Z, so extra words decide."""
     prefixes = [1, 2, 3, 100, 2047, 2048, 1 << 20, (1 << 31) - 1]
     words = np.array(prefixes + [p | 1 << 63 for p in prefixes], dtype=np.uint64)
     x = np.linspace(-5, 5, len(words))
@@ -259,7 +259,7 @@ def test_bits_are_balanced():
 
 
 def test_keys():
-    """Seeds give keys for ever the same; entropy never gives a key twice; a generator never gives one twice."""
+    """A seed always gives the same key; entropy and a generator never give a key twice."""
 
     def key(state):
         learner = PIGD(horizon=9, release="all", random_state=state).partial_fit([[0.0]], [1], classes=[0, 1])
@@ -336,13 +336,13 @@ def test_a_forked_child_cannot_use_the_noise(release):
                 pass
         os._exit(refused)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == len(actions)
-    learner.learn_one(np.ones(2), 1)  # the parent goes on
+    learner.learn_one(np.ones(2), 1)  # the parent continues
     assert learner.n_rows_ == 4
 
 
 @pytest.mark.parametrize("cls", [PIGD, PGIGA])
 def test_threads_on_one_learner(cls):
-    """Calls are serialised: all rows are learnt, each release is made once, no row's words are drawn for another."""
+    """Calls are serialised: all rows are learnt, each release is made once, and no words are drawn for another row."""
     n = 400
     learner = cls(epsilon=1.0, horizon=2 * n + 3, release="all", random_state=1, radius=5.0)
     learner.partial_fit(np.ones((3, 2)), [0, 1, 0], classes=[0, 1])
@@ -367,7 +367,7 @@ def test_threads_on_one_learner(cls):
         assert not thread.is_alive(), "deadlock"
     assert not errors
     assert learner.n_rows_ == learner.n_releases_ == 2 * n + 3
-    # all rows were the same, so the order does not matter: one thread gives the same run
+    # all rows were equal, so the order does not matter: one thread gives the same run
     alone = cls(epsilon=1.0, horizon=2 * n + 3, release="all", random_state=1, radius=5.0)
     alone.partial_fit(np.ones((2 * n + 3, 2)), [0, 1, 0] + [1] * (2 * n), classes=[0, 1])
     np.testing.assert_array_equal(learner.coef_, alone.coef_)
@@ -375,7 +375,7 @@ def test_threads_on_one_learner(cls):
     assert learner._run.state.spent == alone._run.state.spent
 
 
-# ---- constants that mpmath remembers, which other users of it may disturb ------------------------------
+# ---- constants that mpmath caches, which other users of mpmath may disturb -----------------------------
 
 REMEMBERED = [getattr(libelefun, name).__closure__[0].cell_contents for name in ("ln2_fixed", "pi_fixed", "e_fixed")]
 
@@ -399,7 +399,7 @@ def one_decision(law):
 
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_decisions_may_interrupt_each_other(law, forget):
-    """As by a finaliser: between the two reads, of precision and of value, of the constant that is read k-th."""
+    """A finaliser might run between the two reads, of precision and of value, of the constant that is read k-th."""
     right, source = one_decision(law), inspect.getsourcelines(libelefun.constant_memo)
     line = source[1] + next(i for i, text in enumerate(source[0]) if "f.memo_val >> (memo_prec" in text)
     reads, come = 0, 0
@@ -431,7 +431,7 @@ def test_decisions_may_interrupt_each_other(law, forget):
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 @pytest.mark.parametrize("bits", [-200, -1, 1, 11, 300])
 def test_wrong_constants_are_detected(law, bits, forget):
-    """As two threads leave them that remember one at once, with the value of one and the precision of the other."""
+    """Two threads that cache a constant at once may combine the value of one with the precision of the other."""
     right = one_decision(law)
     for constant in REMEMBERED:
         constant.memo_val = constant.memo_val << bits if bits > 0 else constant.memo_val >> -bits

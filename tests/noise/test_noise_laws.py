@@ -1,4 +1,4 @@
-"""The laws of the samplers: each test accepts what they draw, and rejects noise that is wrong in its way.
+"""The distributions of the samplers: each test accepts what they draw, and rejects noise with a specific error.
 
 False-positive rates are those of alpha.py, divided among the uses of a name. Seeds are fixed.
 """
@@ -48,7 +48,7 @@ def law(request):
 
 @pytest.fixture(scope="module")
 def sample(law):
-    """A million values at scale 1, as 100 calls: parts of three or four rows of words each."""
+    """A million values at scale 1, from 100 calls: parts of three or four rows of words each."""
     noise = SAMPLERS[law](scale=1.0, random_state=2024)
     return np.concatenate([noise.sample(10_000) for _ in range(100)])
 
@@ -97,7 +97,7 @@ def rounded(law, words, seed=1, x=None, decide=None):
 
 @pytest.mark.parametrize(("bits", "n"), [(0, 20_000), (10, 20_000), (20, 20_000), (30, 1000)])
 def test_tails(law, bits, n):
-    """Given that P < 2^-bits (at 30: below 1e-9), which no sample of ordinary size would show."""
+    """Given that P < 2^-bits (at 30: below 1e-9), which no sample of ordinary size would contain."""
     alpha, limit = rate("laws.tails", 4 * len(LAWS)), 2.0**-bits
     words = np.random.default_rng(bits).integers(0, 1 << 63, n, dtype=np.uint64)
     sign = np.where(np.arange(n) % 2, SIGN, np.uint64(0))
@@ -117,12 +117,12 @@ def test_tails(law, bits, n):
 
 
 def test_forced_values(law):
-    """A boundary runs through the interval of every word: the digits that follow decide, as often as they should.
+    """A boundary runs through the interval of every word: the following digits decide, as often as they should.
 
-    The first guess, which does not look at them, is rejected.
+    The first guess, which ignores them, is rejected.
     """
     n, rng = 120, np.random.default_rng(5)
-    # deep, so that the interval is wide against a double's, and beside the value that double precision finds
+    # deep in the tail, so that the interval is wide compared with a double's, and next to the value in double precision
     words = rng.integers(1 << 34, 1 << 36, n, dtype=np.uint64) & ~np.uint64(0x7FF) | np.uint64(0x400)
     z, _ = values_of_words(words, law)
     borders = (np.round(rng.normal(size=n) * 100) + 0.5) * H
@@ -135,7 +135,7 @@ def test_forced_values(law):
         else:
             size = -MP.log(middle)
         x[j] = float(MP.mpf(borders[j]) - size)
-        # the share of digits that make P smaller, so the sum larger, than at the boundary
+        # the share of digits with a smaller P, hence a larger sum, than at the boundary
         beyond[j] = float(TAILS[law](MP.mpf(borders[j]) - MP.mpf(x[j])) * MP.mpf(2) ** 63 - int(words[j]))
     assert np.all((beyond > 0.1) & (beyond < 0.9))
 
@@ -146,30 +146,30 @@ def test_forced_values(law):
 
     assert accepted()
     assert not accepted(lambda word, extra, x, scale, step: np.round((x + z[words == word][0]) / step))
-    # and one by one: the digits themselves
+    # one by one: the digits themselves
     extra = Chosen(2)
     share = [tail(word, partial(extra, j)) * MP.mpf(2) ** 63 - word for j, word in enumerate(words.tolist())]
     np.testing.assert_array_equal(rounded(law, words, seed=2, x=x) > borders, np.array(share, float) < beyond)
 
 
 def test_neighbours(sample, law):
-    """Neighbours share a cipher block; coordinates 8, 16 or 64 apart a place in a vector; rows and calls nothing."""
+    """Neighbours share a cipher block, coordinates 8, 16 or 64 apart a position in a vector, rows and calls nothing."""
     lags = (1, 2, 8, 16, 64, 4096, 10_000)
     alpha, p = rate("laws.neighbours", (len(lags) + 1) * len(LAWS)), LAWS[law].cdf(sample)
     for lag in lags:
         assert unrelated(p[:-lag], p[lag:], alpha)
     words = np.random.default_rng(0).integers(0, 1 << 64, 40_000, dtype=np.uint64)
-    again = np.where(np.arange(40_000) % 20 == 1, np.roll(words, 1), words)  # one word in twenty, once more
+    again = np.where(np.arange(40_000) % 20 == 1, np.roll(words, 1), words)  # every twentieth word is used twice
     assert unrelated(*np.split(LAWS[law].cdf(rounded(law, words)).reshape(-1, 2).T.ravel(), 2), alpha)
     assert not unrelated(*np.split(LAWS[law].cdf(rounded(law, again)).reshape(-1, 2).T.ravel(), 2), alpha)
-    signs = again ^ (SIGN * (np.arange(40_000, dtype=np.uint64) & np.uint64(1)))  # or with the other sign
+    signs = again ^ (SIGN * (np.arange(40_000, dtype=np.uint64) & np.uint64(1)))  # or with the opposite sign
     if law != "exponential":
         assert not unrelated(*np.split(LAWS[law].cdf(rounded(law, signs)).reshape(-1, 2).T.ravel(), 2), alpha)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_threads_and_forks(law):
-    """What threads draw at the same time is independent; a forked child draws nothing of the parent's."""
+    """Simultaneous draws of threads are independent; a forked child draws nothing of the parent's."""
     noise, drawn = SAMPLERS[law](scale=1.0, random_state=77), {}
 
     def work(i):
@@ -189,7 +189,7 @@ def test_threads_and_forks(law):
 
 
 def in_child_of(noise, sampler):
-    """The inherited sampler refuses in a forked child; a new one has another key than any in the parent."""
+    """The inherited sampler refuses in a forked child; a new one has a different key from any in the parent."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -222,7 +222,7 @@ def vectors(request):
 
 
 def test_norms(vectors):
-    """Gamma(dim), and so their sum. The lattice moves a mean norm by a 1e-7th of it."""
+    """Gamma(dim), and so their sum. The lattice moves a mean norm by about 1e-7 of it."""
     n, dim = vectors.shape
     alpha, h = rate("laws.norm", 2 * len(DIMS)), granularity((dim + 1) ** 0.5)
 
@@ -279,7 +279,7 @@ def test_norm_and_direction_are_independent(vectors):
     assert accepted(vectors)
     norms, unit = directions(vectors)
     noisy = unit[:, 0] / np.std(unit[:, 0]) + 5 * np.random.default_rng(dim).standard_normal(len(norms))
-    related = np.sort(norms)[np.argsort(np.argsort(noisy)), None] * unit  # norms that grow a little with a coordinate
+    related = np.sort(norms)[np.argsort(np.argsort(noisy)), None] * unit  # norms that grow slightly with a coordinate
     assert not accepted(related)
 
 
@@ -305,7 +305,7 @@ def test_vectors_are_independent(vectors):
 
 @pytest.mark.parametrize("dim", [2, 3, 10, 54])
 def test_sphere(dim):
-    """Lengths are the scale, but for the lattice; directions are uniform and independent."""
+    """Lengths equal the scale up to the lattice; directions are uniform and independent."""
     alpha = rate("laws.direction", 2 * len(DIMS))
     noise = Sphere(scale=3.0, dim=dim, random_state=12)
     found = noise.sample(100_000 if dim < 54 else 20_000)

@@ -1,4 +1,4 @@
-"""What comes into a call of a sampler from outside: forks, other threads that change the data, second starts."""
+"""Outside interference with a sampler's call: forks, other threads that change the data, second starts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.process
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("name", [*LAWS, *VECTORS, *INTEGERS])
 def test_a_handler_forks_while_a_call_waits(name, monkeypatch):
-    """Another thread has the lock; the handler waits until it is free and has words left, then forks."""
+    """Another thread holds the lock; the handler waits until it is free and words remain, then forks."""
     watched, expected = watch(monkeypatch), make(name).sample(20)
     noise, held, go, children = make(name), threading.Event(), threading.Event(), []
 
@@ -47,7 +47,7 @@ def test_a_handler_forks_while_a_call_waits(name, monkeypatch):
     assert held.wait(WAIT)
     watched.fail = None
     before = signal.signal(signal.SIGALRM, fork)
-    signal.setitimer(signal.ITIMER_REAL, 0.1)  # should it come before the call waits, this test passes without a word
+    signal.setitimer(signal.ITIMER_REAL, 0.1)  # if it comes before the call waits, this test passes without a check
     try:
         refused, found = False, noise.sample(7)
     except SourceFailure as error:
@@ -67,7 +67,7 @@ def test_a_handler_forks_while_a_call_waits(name, monkeypatch):
 @pytest.mark.parametrize("rows", [1, 3, 1700, 40_000])
 @pytest.mark.parametrize("name", [*LAWS, *VECTORS, *INTEGERS])
 def test_the_checked_values_are_the_perturbed_ones(name, rows, monkeypatch):
-    """The data change between the check and the rounding, to what would be refused: it would get no noise."""
+    """The data change between the check and the rounding to values that would be refused, and would get no noise."""
     x = np.zeros((rows, 3), np.int64 if name in INTEGERS else float)
     expected = make(name).add(x)
     watched = watch(monkeypatch)
@@ -82,7 +82,7 @@ def test_the_checked_values_are_the_perturbed_ones(name, rows, monkeypatch):
 
 
 def test_open_coordinates_are_those_of_the_values_that_were_checked(monkeypatch):
-    """The last resort gets the values of the call, though the rounded ones have taken their place in memory."""
+    """The last resort receives the values of the call, although the rounded ones have replaced them in memory."""
     seen, real = [], _lattice.decide_lattice_point
 
     def decide(word, extra, x, *arguments, **named):
@@ -100,7 +100,7 @@ def test_open_coordinates_are_those_of_the_values_that_were_checked(monkeypatch)
 
 
 def test_open_coordinates_of_a_long_call_for_vectors(monkeypatch):
-    """Vectors beyond what is drawn ahead: one with open coordinates is not rounded twice."""
+    """Vectors beyond those drawn ahead: one with undecided coordinates is not rounded twice."""
     dim, n, row, seen = 3, 3000, 2500, []
     real = L2Laplace._decide
     monkeypatch.setattr(L2Laplace, "_decide", lambda self, *asked: seen.append(asked[3]) or real(self, *asked))
@@ -150,7 +150,7 @@ def test_a_second_start_changes_nothing(name):
     ],
 )
 def test_samplers_that_failed_to_start_do_not_draw(cls, wrong, right):
-    """In a child: half a sampler used to end the process."""
+    """In a child: a partly constructed sampler used to crash the process."""
     code = f"""
 from privol.errors import SourceFailure, StateError
 from privol.noise import *

@@ -1,4 +1,4 @@
-"""Exactness of the samplers: every released coordinate is the correctly rounded ideal sum, whoever decides it."""
+"""Exactness of the samplers: every released coordinate is the correctly rounded ideal sum, on every code path."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SIGN = 1 << 63
 
 @pytest.fixture
 def levels():
-    """Set the instruction-set level; the one in use comes back afterwards."""
+    """Set the instruction-set level; the original one is restored afterwards."""
     before = _noise.instruction_set()
     yield _noise.use_instruction_set
     _noise.use_instruction_set(before)
@@ -66,7 +66,7 @@ def decide_by(law):
 
 
 def first_guess(law):
-    """What a sampler without a fallback would release: the nearest point to the sum in double precision."""
+    """The release of a sampler without a fallback: the nearest point to the sum in double precision."""
     return lambda word, extra, x, scale, step: float(
         np.round((x + scale * values_of_words(np.array([word], np.uint64), law)[0][0]) / step)
     )
@@ -78,7 +78,7 @@ def first_guess(law):
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("scale", [1.0, 1.9999e-3, 7e11])
 def test_values_are_correctly_rounded_ideal_sums(law, scale):
-    """Value number n has the words of coordinate n % 4096 of row n // 4096, whichever call it is of."""
+    """Value number n uses the words of coordinate n % 4096 of row n // 4096, in whichever call."""
     noise = SCALARS[law](scale=scale, random_state=3)
     h = noise.granularity
     noise.sample(1)
@@ -109,7 +109,7 @@ def test_vectors_are_correctly_rounded_ideal_sums(kind, dim):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_values_near_a_boundary(law, monkeypatch):
-    """Every x puts its sum as near to a boundary as doubles can: the kernel asks, and the answer is right."""
+    """Every x puts its sum as near to a boundary as doubles can: the kernel calls the fallback, which is right."""
     asked = []
 
     def counting(*args, **kwargs):
@@ -126,7 +126,7 @@ def test_values_near_a_boundary(law, monkeypatch):
     expected = nearest_all(x, scale, ideals, h)
     np.testing.assert_array_equal(noise.add(x), expected)
     assert len(asked) == n
-    # without the fallback some are wrong, so that this test would show it
+    # without the fallback some are wrong, so this test would detect it
     monkeypatch.setattr(_lattice, "decide_lattice_point", lambda *args, law: first_guess(law)(*args))
     again = SCALARS[law](scale=scale, random_state=8).add(x)
     assert np.mean(again != expected) > 0.1
@@ -135,7 +135,7 @@ def test_values_near_a_boundary(law, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dim", [2, 3, 30])
 def test_vectors_near_a_boundary(kind, dim, monkeypatch):
-    """All coordinates at once: the digits of the factor are the same for all of them."""
+    """All coordinates at once: they share the digits of the factor."""
     asked = []
 
     def counting(*args):
@@ -164,7 +164,7 @@ def test_vectors_near_a_boundary(kind, dim, monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_factor_of_a_vector_is_enclosed_once(kind, monkeypatch):
-    """Of all its coordinates together; what comes out is what each of them would find by itself."""
+    """For all its coordinates together; the results are those of each coordinate alone."""
     scale, dim, h, found = 1.3, 12, 2.0**-10, []
     whole, levels = _decide._factor, []
 
@@ -192,7 +192,7 @@ def test_the_factor_of_a_vector_is_enclosed_once(kind, monkeypatch):
 
 
 def test_gaussian_sums_on_a_finer_grid():
-    """As the linear term of an objective is drawn; the last resort has that grid too."""
+    """The linear term of an objective is drawn like this; the last resort has that grid too."""
     scale, row, n = 3.7, 5, 400
     h, asked = granularity(scale) * 2.0**-20, []
 
@@ -216,7 +216,7 @@ def test_gaussian_sums_on_a_finer_grid():
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("levels_needed", [1, 2, 3])
 def test_rounding_reads_as_many_digits_as_needed(law, levels_needed):
-    """The digits are those of a sum exactly between two lattice points, but for the last: only that one decides."""
+    """The digits are those of a sum exactly between two lattice points, except the last: only that one decides."""
     rng, extra, n, scale = np.random.default_rng(1), Chosen(2), 12, 1.7
     h, words, x = granularity(scale), [], np.empty(n)
     for j in range(n):
@@ -225,7 +225,7 @@ def test_rounding_reads_as_many_digits_as_needed(law, levels_needed):
         boundary = (math.floor(x[j] / h) + sign * int(rng.integers(200, 4000)) + 0.5) * h  # exact
         size = sign * (MP.mpf(boundary) - MP.mpf(x[j])) / MP.mpf(scale)
         words.append(extra.set(j, TAILS[law](size), levels_needed - 1) | (SIGN if sign < 0 else 0))
-        # p a little smaller or larger than that of the boundary
+        # p slightly smaller or larger than at the boundary
         a, b = ((1 << 64) - 1, (1 << 64) - 1) if j % 3 else (0, 0)
         extra.known[j, levels_needed] = (a, b)
     found, undecided = round_with_words(x, scale, np.array(words, np.uint64), decide_by(law), extra, law)
@@ -237,7 +237,7 @@ def test_rounding_reads_as_many_digits_as_needed(law, levels_needed):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rounding_of_vectors_reads_as_many_digits_as_needed(kind):
-    """The digits of the own word put the sum so near to a boundary that those of all others count, two levels deep."""
+    """A coordinate's own digits put its sum so near to a boundary that all others' digits count, two levels deep."""
     scale, dim, h = 1.7, 3, 2.0**-10
     for seed in range(4):
         rng, extra = np.random.default_rng(seed), Chosen(seed)
@@ -291,10 +291,10 @@ def test_words_of_zeros(law, zeros):
 
 
 def test_words_of_ones():
-    """P just below 1: noise next to zero, of either sign; 0 is released as +0."""
+    """P just below 1: noise close to zero, of either sign; 0 is released as +0."""
     words = np.array([SIGN - 1, 2 * SIGN - 1], dtype=np.uint64)
     for law in LAWS:
-        for x in (0.0, 3.0 + 2.0**-11):  # in the second, the sum is a hair from a boundary and the sign decides
+        for x in (0.0, 3.0 + 2.0**-11):  # in the second, the sum is very close to a boundary and the sign decides
             extra = Chosen(7)
             found, _ = round_with_words(np.full(2, x), 1.0, words, decide_by(law), extra, law)
             ideals = ideal_values(words.tolist(), extra, law)
@@ -366,7 +366,7 @@ def test_the_same_bits_at_every_level(levels):
 
 
 def test_the_environment_sets_the_level():
-    """And a process that was started with the slowest has the same bits."""
+    """A process that was started with the slowest level has the same bits."""
     slowest = _noise.instruction_sets()[0]
     code = "from privol._core._noise import instruction_set\nprint(instruction_set())\n" + DIGEST
     result = run_python(code, slowest)
@@ -387,7 +387,7 @@ def test_unknown_levels_are_refused(levels):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_forced_words_at_every_level(law, levels):
-    """Sums near boundaries, where one level might decide and another ask: the same values from both."""
+    """Sums near boundaries, where one level might decide and another call the fallback: equal values from both."""
     rng, n = np.random.default_rng(6), 2000
     words = rng.integers(0, 1 << 64, n, dtype=np.uint64)
     z, _ = values_of_words(words, law)
@@ -427,7 +427,7 @@ def test_values_lie_on_the_lattice(name, scale):
 
 
 def test_granularity_is_public():
-    """It depends on scale and dimension alone, so what is released tells nothing by its grid."""
+    """It depends on scale and dimension alone, so the grid of a release reveals nothing."""
     for name in LAWS + KINDS:
         grids = {make(name, 1.5, random_state=seed).granularity for seed in (1, 2, None)}
         assert len(grids) == 1
@@ -466,7 +466,7 @@ def test_shapes_and_refusals(name):
 
 @pytest.mark.parametrize("name", LAWS + KINDS)
 def test_inputs_of_add_are_checked(name):
-    """Real numbers that are doubles, or become the same number as one, and nothing that is quietly made one."""
+    """Real numbers that are doubles, or convert to the same number, and nothing that is silently changed."""
     x = np.array([1.0, 0.0, 1.0])
     expected = make(name, random_state=1).add(x)
     same = ([1, 0, True], x.astype(bool), x.astype(np.uint8), x.astype(">f4"), x.astype(np.float16), np.ma.array(x))
@@ -502,7 +502,7 @@ def test_dimensions(kind):
 
 @pytest.mark.parametrize("name", LAWS + KINDS)
 def test_refused_calls_use_no_words(name):
-    """A call that fails has released nothing, and the next has the noise that it would have had."""
+    """A failing call has released nothing, and the next one gets the noise that it would have had."""
     one, two = (make(name, random_state=2) for _ in range(2))
     with pytest.raises(InvalidParameter):
         one.add([0.0, math.nan, 0.0])
@@ -513,7 +513,7 @@ def test_refused_calls_use_no_words(name):
 
 @pytest.mark.parametrize("name", LAWS + KINDS)
 def test_threads_on_one_sampler(name):
-    """Whatever their order, every call has words of its own, and all of them together those of one thread's calls."""
+    """In whatever order, every call has its own words, and together they are those of one thread's calls."""
     calls, size, found, errors = 60, 300, [], []
     noise = make(name, random_state=6)
 

@@ -1,4 +1,4 @@
-"""Plans of offline learners: the noise of the one release, what was computed, and what would help."""
+"""Plans of offline learners: the noise of the single release, the computed figures, and suggestions."""
 
 from __future__ import annotations
 

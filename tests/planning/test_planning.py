@@ -1,4 +1,4 @@
-"""Plans say before a run what the run will do."""
+"""Plans state before a run what the run will do."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_single_release_by_hand():
 
 
 def test_the_run_adds_the_planned_noise():
-    # Sum of squares of the noise of 400 releases of 20 coordinates each: chi-square. Rejects 8 % more or less.
+    # Sum of squares of the noise of 400 releases of 20 coordinates each: chi-square. Rejects a deviation of 8 %.
     X, y = np.zeros((50, 20)), np.tile([0, 1], 25)
     found = plan("pigd", n_features=20, horizon=50, loss="hinge", fit_intercept=False, radius=1e6, l2=1.0)
     (row,) = found.rows
@@ -112,7 +112,7 @@ def test_remedies_do_what_they_say(changes):
         if remedy.parameter in ("l2", "horizon", "epsilon"):
             assert remedy.ratio <= CLEAR
             less = plan(**{**settings, remedy.parameter: type(remedy.value)(remedy.value * 0.97)})
-            assert less.rows[-1].ratio > CLEAR  # no larger change than it takes
+            assert less.rows[-1].ratio > CLEAR  # no larger change than needed
 
 
 def test_published_calibration_states_both_figures():
@@ -203,7 +203,7 @@ def test_a_stated_setting_selects_the_learner_that_has_it():
 
 @pytest.mark.parametrize("learner", [name for name in LEARNERS if name not in ("banco", "multiscale")])
 def test_every_learner_has_a_plan_or_says_why_not(learner):
-    """Some have no l2, some are told their noise in the place of epsilon, some randomizers have a largest epsilon."""
+    """Some have no l2, some take their noise in place of epsilon, some randomizers have a largest epsilon."""
     unbounded = learner in ("agnostic", "sparse-dola")
     with pytest.raises(InvalidParameter, match="where all models are allowed") if unbounded else nullcontext():
         assert plan(learner, n_features=3, horizon=1000).rows[-1].std > 0.0
@@ -212,7 +212,7 @@ def test_every_learner_has_a_plan_or_says_why_not(learner):
 @pytest.mark.parametrize("renewal", ["repeat", "double"])
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_a_run_that_outlives_its_horizon(loss, renewal):
-    """The first four epochs are planned; of a single release, the ends of all four."""
+    """The first four epochs are planned; for a single release, the ends of all four."""
     words = {"n_features": 9, "horizon": 1000, "loss": loss, "renewal": renewal, "radius": 5.0, "l2": 0.01, "batch": 1}
     ends = [1000, 3000, 7000, 15000] if renewal == "double" else [1000, 2000, 3000, 4000]
     found = plan(**words, release=10)
@@ -237,7 +237,7 @@ def test_a_run_that_outlives_its_horizon(loss, renewal):
 
 
 def test_a_plan_shows_what_rows_of_users_cost():
-    """Noise by how many rows of a user are learnt: more for more, less for far ones, and 1 for one."""
+    """Noise by how many rows of a user are learnt: more for more rows, less for distant ones, and factor 1 for one."""
     made = plan("dpftrl", n_features=3, horizon=10_000, rows_per_user=4, user_separation=1000)
     assert [trade.rows for trade in made.users] == [1, 2, 4, 8, 16]
     one, *more = made.users

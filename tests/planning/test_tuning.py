@@ -1,4 +1,4 @@
-"""Private selection: the law of the number of fits, what is released, and the audit that exposes naive tuning."""
+"""Private selection: the distribution of the number of fits, the release, and an audit that exposes naive tuning."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_number_of_fits_has_its_law():
     counts = np.append([np.count_nonzero(found == i) for i in k], np.count_nonzero(found >= 40))
     assert chisquare(counts, expected).pvalue > rate("tuning.fits")
     geometric = np.append((1 - 1 / m) ** (k - 1) / m, (1 - 1 / m) ** 39) * draws
-    assert chisquare(counts, geometric).pvalue < 1e-12  # what three times epsilon would be paid for
+    assert chisquare(counts, geometric).pvalue < 1e-12  # this law would cost three times epsilon
     assert _number_of_fits(repetitions_of(1e6), bits) >= 1  # by some m draws, not by their square
 
 
@@ -54,9 +54,9 @@ def test_repetitions(mean):
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 @pytest.mark.parametrize("g", [0.5, 0.01])
 def test_the_claim_on_binary_outputs(epsilon, g):
-    """Q of a bit, as unequal as epsilon lets it be: the best of K is within twice epsilon, and near it for small g."""
+    """Q of a bit, as unequal as epsilon allows: the best of K is within twice epsilon, and close to it for small g."""
 
-    def best(p):  # probability that the best of K is 1, if Q is 1 with probability p
+    def best(p):  # probability that the best of K is 1 if Q is 1 with probability p
         return 1.0 - math.log(1.0 - (1.0 - g) * (1.0 - p)) / math.log(g)
 
     ratios = []
@@ -65,7 +65,7 @@ def test_the_claim_on_binary_outputs(epsilon, g):
         ratios += [math.log(best(other) / best(p)), math.log((1.0 - best(p)) / (1.0 - best(other)))]
     assert max(ratios) <= 2.0 * epsilon
     if g == 0.01:
-        assert max(ratios) > 1.3 * epsilon  # one epsilon does not do
+        assert max(ratios) > 1.3 * epsilon  # one epsilon does not suffice
 
 
 def test_selection_finds_the_better_candidate_under_one_guarantee():
@@ -111,7 +111,7 @@ def test_all_kinds_of_pure_learners():
 
 
 def test_gaussian_runs_cost_what_the_proof_has(monkeypatch):
-    """Every fit is within mu-GDP and close to it, and so is the noise on its score: a row moves that by _SHARE."""
+    """Every fit is within mu-GDP and close to it, and so is the noise on its score, which a row moves by _SHARE."""
     epsilon, delta, m = 4.0, 1e-6, repetitions_of(20.0)
     mu = selection_mu(epsilon, delta, m)
     fits, scales = [], []
@@ -144,7 +144,7 @@ def test_gaussian_runs_cost_what_the_proof_has(monkeypatch):
     assert {guarantee.kind for guarantee in fits} == {"gdp", "pure"}
     for guarantee in fits:
         assert (1 - 1e-6) * mu < guarantee.mu <= mu
-    assert len(scales) == len(fits) + 4 > 20  # one beforehand, thrown away
+    assert len(scales) == len(fits) + 4 > 20  # one beforehand, discarded
     assert all(1 << 20 <= scale * mu <= (1 << 20) * (1 + 1e-12) for scale in scales)
 
 
@@ -160,7 +160,7 @@ def test_pure_scores_have_the_noise_of_half_the_budget(monkeypatch):
     monkeypatch.setattr(tuning, "DiscreteLaplace", Noted)
     for epsilon in (1.0, 0.3, 7.1):
         PrivateSelection([GOOD], epsilon=epsilon, repetitions=2.0, random_state=0).fit(X, Y)
-        assert len(scales) >= 2  # one beforehand, thrown away
+        assert len(scales) >= 2  # one beforehand, discarded
         least = 2 * Fraction(1 << 20) / Fraction(epsilon)
         assert all(least <= scale < least * (1 + Fraction(1, 1 << 51)) for scale in scales)
         scales.clear()
@@ -218,7 +218,7 @@ def test_what_is_refused():
 
 
 def test_a_solver_that_fails_ends_the_selection_and_is_paid_for():
-    """Another candidate in its place would tell that it failed, without a word of that in the guarantee."""
+    """Another candidate in its place would reveal that it failed, which the guarantee does not cover."""
     ledger = Ledger()
     for candidates in (
         [ObjectivePerturbation(delta=0.0, max_iter=1)],
@@ -234,7 +234,7 @@ def test_a_solver_that_fails_ends_the_selection_and_is_paid_for():
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_a_selection_that_is_interrupted_is_paid_for(error, monkeypatch):
-    """When it was is seen, and may depend on the rows."""
+    """The moment of the interrupt is visible, and may depend on the rows."""
 
     def interrupted(*rows):
         raise error
@@ -251,7 +251,7 @@ def test_a_selection_that_is_interrupted_is_paid_for(error, monkeypatch):
 @pytest.mark.parametrize("kind", [object, "U32", float])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_row_moves_the_sum_of_scores_by_its_share(kind, delta, monkeypatch):
-    """Whatever its target is, not a number in an array of objects or strings among them; and by one from 0 to 1."""
+    """Whatever its target is, including NaN or strings in an array of objects; and by one from 0 to 1."""
     sums = []
     monkeypatch.setattr(tuning._OneRun, "add_noise", lambda self, total, key: sums.append(total) or total)
     rows, targets = X[:100].copy(), X[:100] @ [0.5, -0.5, 0.2]
@@ -285,12 +285,12 @@ def test_null_rows_leave_the_others_where_they_are():
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_budget_for_users_is_divided_among_their_rows(delta, monkeypatch):
-    """k rows of a user cost a fit and a score together what one row may cost of a budget for rows, and no less."""
+    """k rows of a user cost, in a fit and a score together, what one row may cost of a budget for rows."""
     epsilon, k, m = 2.0, 3, repetitions_of(20.0)
     one, row = (tuning._OneRun.of_selection(epsilon, delta, m, rows) for rows in (1, k))
     mine, whole = (row.mu, one.mu) if delta else (row.epsilon, one.epsilon)
     assert (1.0 - 1e-3) * whole <= Fraction(mine) * k <= Fraction(whole)
-    if delta:  # what is said of one row
+    if delta:  # the statement for one row
         assert selection_epsilon(row.mu, delta, m) <= epsilon / k
     seen = []
     kept = tuning._OneRun.covers
@@ -316,7 +316,7 @@ def test_rows_of_users_beyond_their_number_are_null_rows(layout):
     surplus = rank >= 2
     assert 50 < surplus.sum() < N // 2
     rows = X.copy()
-    rows[surplus & (np.arange(N) % 2 == 0)] = 0.0  # with no entry of their own where they are sparse
+    rows[surplus & (np.arange(N) % 2 == 0)] = 0.0  # without stored entries where they are sparse
     by_hand = np.where(surplus[:, None], np.nan, rows)
     lenient = ObjectivePerturbation(delta=0.0, l2=1e-3, on_invalid="zero")
     words = {"epsilon": 4.0, "delta": 1e-6, "repetitions": 4.0, "rows_per_user": 2, "random_state": 3}
@@ -361,16 +361,16 @@ def test_an_unexpected_guarantee_ends_the_selection(monkeypatch):
 
 
 def lower_epsilon(hits, others, runs, confidence):
-    """Clopper-Pearson: log of the ratio of two probabilities, at least."""
+    """Clopper-Pearson lower bound of the log of the ratio of two probabilities."""
     low = beta.ppf((1 - confidence) / 2, hits, runs - hits + 1)
     high = beta.ppf(1 - (1 - confidence) / 2, others + 1, runs - others)
     return math.log(low / high)
 
 
 def test_an_audit_exposes_naive_tuning_and_not_this_one():
-    """The last row alone is scored. In one world it is labelled as the model of sign + would, in the other reversed.
+    """Only the last row is scored. In one stream it has the label that the model of sign + predicts, in the other not.
 
-    The event: the published model labels it as in the first world. Two fits of epsilon 1 on a balanced row are a coin
+    The event: the published model labels it as in the first stream. Two fits of epsilon 1 on a balanced row are a coin
     each; naive tuning publishes the one that happens to be right. Claims: 1 and 1.
     """
     runs = 200
@@ -379,7 +379,7 @@ def test_an_audit_exposes_naive_tuning_and_not_this_one():
 
     @functools.cache
     def naive_fit(seed, k):
-        """How the k-th of eight fits, which sees no label of the last row, labels it: its score is 1 or 0."""
+        """Label of the last row by the k-th of eight fits, which do not see its label: the score is 1 or 0."""
         fit = ObjectivePerturbation(delta=0.0, l2=1e-2, epsilon=1.0, fit_intercept=False, random_state=100 * seed + k)
         return int(fit.declare_classes([0, 1]).fit(rows[:-1], [1, 0]).predict(rows[-1:])[0])
 

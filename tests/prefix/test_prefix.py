@@ -1,4 +1,4 @@
-"""Private prefix sums as they are used: the noise they promise, what one row can change, horizons, leaves, matrices."""
+"""Private prefix sums in use: their noise, the effect of one row, horizons, leaves, matrices."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def exact(X, bound=1.0):
 # ---- noise -------------------------------------------------------------------------------------------------------
 
 # A sample variance of n Gaussians is off by more than 5.5 of its standard deviations sqrt(2 / n) with probability below
-# 5e-8 (chi-square of 40,000 is that near to a Gaussian); about 400 are looked at below: 2e-5 in all, 1e-7 each.
+# 5e-8 (chi-square of 40,000 is that close to a Gaussian); about 400 are tested below: 2e-5 in all, 1e-7 each.
 COPIES = 40_000
 SIGMAS = 5.5
 
 
 def off(values, std):
-    """How far the sample variance is from std^2, in its standard deviations; the mean is known to be 0."""
+    """Deviation of the sample variance from std^2, in its standard deviations; the mean is known to be 0."""
     return abs(float(np.mean((values / std) ** 2)) - 1.0) / math.sqrt(2.0 / values.size)
 
 
 @pytest.mark.parametrize("horizon", EDGES)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_variance_of_every_prefix_sum(design, horizon):
-    """Coordinates are independent copies. A scale of 2/3, or of 0.97, would be seen."""
+    """Coordinates are independent copies. A scale of 2/3, or of 0.97, would be detected."""
     sums = PrefixSum(dim=COPIES, horizon=horizon, design=design, random_state=1)
     found = sums.add_block(np.zeros((horizon, COPIES)))
     for t in range(horizon):
@@ -95,7 +95,7 @@ def test_sums_are_near_the_exact_ones(design):
     assert none.ledger_.spent.mu == math.inf
 
 
-# ---- what one row can change -------------------------------------------------------------------------------------
+# ---- the effect of one row ---------------------------------------------------------------------------------------
 
 STREAMS = 300_000
 
@@ -138,7 +138,7 @@ def largest_mu(design, horizon, std_of=1.0):
 
 @pytest.mark.parametrize(
     ("design", "near"),
-    # Prefix sums alone show less of these two than the noisy nodes do, all of which count as released.
+    # Prefix sums alone reveal less of these two designs than the noisy nodes do, all of which count as released.
     [("tree", 0.97), ("sqrt", 0.97), ("blt", 0.97), ("banded", 0.97), ("independent", 0.97), ("honaker", 0.6),
      ("smooth", 0.6)],
 )  # fmt: skip
@@ -176,7 +176,7 @@ def test_the_gram_moves_no_further_than_charged():
 @pytest.mark.parametrize("leaf", [1, 3])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_an_unknown_horizon_is_supported(design, leaf):
-    """Epochs of 2, 4, 8, ... leaves; cut anywhere, saved anywhere, the same bits; the noise adds up."""
+    """Epochs of 2, 4, 8, ... leaves: any cut and any checkpoint give the same bits, and the noise adds up."""
     own = {"design": design} | ({"bandwidth": 5} if design == "banded" else {})
     n, make = 41, {"dim": 3, "horizon": None, "first_epoch": 2, "leaf": leaf, "random_state": 5, **own}
     X, whole = data(n), PrefixSum(**make)
@@ -242,7 +242,7 @@ def test_svec_and_back():
 
 
 def test_noise_of_a_matrix():
-    """Symmetric; off the diagonal 1 / sqrt(2) of the standard deviation on it."""
+    """Symmetric; off the diagonal, 1 / sqrt(2) of the standard deviation on it."""
     dim, horizon = 400, 3
     sums = SymmetricSum(dim=dim, horizon=horizon, design="tree", random_state=1)
     for t, M in enumerate(sums.add_block(np.zeros((horizon, dim, dim)))):
@@ -271,7 +271,7 @@ def test_sums_of_matrices(design):
     np.testing.assert_array_equal(ball.add_block(lower), SymmetricSum(**make).add_block(outer))
 
 
-# ---- what is refused ---------------------------------------------------------------------------------------------
+# ---- refusals ----------------------------------------------------------------------------------------------------
 
 
 def test_rows_that_cannot_be_learnt():
@@ -406,7 +406,7 @@ def test_copies_forks_and_states():
 
 @pytest.mark.parametrize("horizon", [240, None])
 def test_threads_share_one_run(horizon):
-    """Rows of several threads at a time: together what one thread's are, each in a place of its own."""
+    """Rows from several threads: together they are those of one thread, each at its own position."""
     make = {"dim": 3, "horizon": horizon, "first_epoch": 4, "design": "honaker", "random_state": 8}
     sums, seen, errors = PrefixSum(**make), [], []
 
@@ -446,7 +446,7 @@ def test_noise_of_two_sums_is_independent():
 
 @pytest.mark.parametrize("horizon", [None, 21])
 def test_an_interrupted_close_ends_the_run(horizon, monkeypatch):
-    """The last leaf is then completed as it is: no row may follow it, in this epoch or in another."""
+    """The last leaf is completed as it is: no row may follow, in this epoch or in another."""
     sums = PrefixSum(dim=3, horizon=horizon, first_epoch=2, leaf=3, random_state=4)
     whole = PrefixSum(dim=3, horizon=horizon, first_epoch=2, leaf=3, random_state=4)
     X = data(13)

@@ -1,4 +1,4 @@
-"""The kernels of private prefix sums against their plain twin, in every bit; cuts, checkpoints, failures."""
+"""The kernels of private prefix sums against their plain twin, bit for bit; cuts, checkpoints, failures."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_every_bit_is_the_twins(design, std, leaf, gram):
 
 
 def test_large_sums_are_exact():
-    """Sums of 40 bits more than the noise: the parts on either side of h never lose a bit."""
+    """Sums with 40 bits more than the noise: the parts on either side of h never lose a bit."""
     plan = plan_of("tree", 9, 2, std=1e-3, bound=1e6)
     run, twin = begin(plan), twin_of("tree", 9, plan, bound=1e6)
     X = data(9, 2) * 1e6
@@ -91,7 +91,7 @@ def test_rows_that_are_not_finite_are_rows_of_zeros(design):
 
 
 def test_blocks_of_the_square_root():
-    """The share of earlier blocks by Fourier transform: the same noisy vectors, sums that differ by roundings alone."""
+    """The share of earlier blocks by Fourier transform: the same noisy vectors, and sums equal up to rounding."""
     n, X = 75, data(75, 20)
     plans = [
         PrefixPlan(design="sqrt", width=20, horizon=n, bound=1.0, std=2.0, coefficients=series(n), block=block)
@@ -113,7 +113,7 @@ def test_blocks_of_the_square_root():
 
 
 def test_transforms_err_less_than_is_charged():
-    """Against sums added up exactly, without noise: within the charge of one step, which is that of direct sums."""
+    """Against exact sums without noise: within the charge of one step, which is that of direct sums."""
     n = 1 << 13
     chosen, rows = factorization("sqrt", n), np.where(np.arange(n) % 3, 1.0, 0.9999)
     charged = calibrate_sums(factorization=chosen, dim=1, bound=1.0, epsilon=1.0, delta=1e-6)
@@ -121,7 +121,7 @@ def test_transforms_err_less_than_is_charged():
     r = np.append(1.0, np.cumprod(1.0 - 0.5 / np.arange(1, n)))
     plan = PrefixPlan(design="sqrt", width=1, horizon=n, bound=1.0, std=0.0, coefficients=r, block=512)
     found = begin(plan).add_block(rows[:, None])[:, 0]
-    # twice through: errors of both sides, each amplified by at most the other's norm, sum of r
+    # in both directions: errors of both sides, each amplified by at most the other's norm, sum of r
     assert np.abs(found - np.cumsum(rows)).max() < each * (1 + float(r.sum()))
 
 
@@ -182,7 +182,7 @@ def test_saved_and_restored_anywhere(design, leaf):
 
 
 def epochs_of(design, leaf):
-    """Epochs of 5, 9, 9, ... rows, with noise of their own; the plan of the first, and their twin."""
+    """Epochs of 5, 9, 9, ... rows with independent noise; the plan of the first, and their twin."""
     first, second = plan_of(design, 5, leaf=leaf), plan_of(design, 9, std=2.0, leaf=leaf)
     first.followed_by(second)
     second.followed_by(None)
@@ -196,7 +196,7 @@ def epochs_of(design, leaf):
 @pytest.mark.parametrize("leaf", [1, 2])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_other_plans_go_on_where_the_first_ended(design, leaf):
-    """Every bit, cut and saved anywhere; an epoch ends a leaf that is not full."""
+    """Every bit, for any cut and checkpoint; an epoch ends a partial leaf."""
     plan, twin = epochs_of(design, leaf)
     X, run, n = data(40), begin(plan, horizon=40), 40
     whole = begin(plan, horizon=n).add_block(X)
@@ -218,7 +218,7 @@ def test_other_plans_go_on_where_the_first_ended(design, leaf):
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_an_epoch_keeps_nothing_of_the_rows_before(design):
-    """Other rows in the epoch before, the same ones since: the memory differs in what was released alone."""
+    """Other rows in the previous epoch, the same ones since: the memory differs in released values alone."""
     plan, _ = epochs_of(design, 1)
     states = []
     for seed in (1, 2):
@@ -228,7 +228,7 @@ def test_an_epoch_keeps_nothing_of_the_rows_before(design):
         states.append((run.secret_arrays()["memory"], run.prefix()))
     (one, first), (two, second) = states
     left = np.flatnonzero(one != two)
-    assert len(left) == 3  # the sum that the epoch before left behind
+    assert len(left) == 3  # the sum that the previous epoch left
     np.testing.assert_allclose(one.view(float)[left] - two.view(float)[left], first - second, rtol=1e-9)
 
 
@@ -244,7 +244,7 @@ def test_plans_that_cannot_follow():
         plan.followed_by(None)
 
 
-# ---- what fails --------------------------------------------------------------------------------------------------
+# ---- failures ----------------------------------------------------------------------------------------------------
 
 
 def raises(real, data, out):
@@ -259,7 +259,7 @@ def breaks(real, data, out):
 @pytest.mark.parametrize("how", [raises, breaks])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_cipher_that_fails_costs_no_draw_and_repeats_none(design, how, monkeypatch):
-    """Once: the block is learnt, then the error raised. Twice: it stops at that row, and goes on where it was."""
+    """One failure: the block is learnt, then the error raised. Two: it stops at that row, and resumes there."""
     n, width, plan = 40, 900, plan_of(design, 40, 900)
     X = data(n, width)
     whole = begin(plan).add_block(X)
@@ -398,7 +398,7 @@ def test_bad_plans(change, words):
 
 @pytest.mark.parametrize("design", ["blt", "sqrt"])
 def test_rounding_of_the_recursion_is_within_its_charge(design):
-    """The doubles that meet the noise against exact fractions; the charge is a worst case, and must not be vast."""
+    """The doubles that meet the noise against exact fractions; the worst-case charge must not be excessive."""
     steps = 400
     chosen = factorization(design, steps, **({"theta": (0.9999, 0.9), "omega": (0.02, 0.2)} if design == "blt" else {}))
     plan = calibrate_sums(factorization=chosen, dim=1, bound=1.0, epsilon=1.0, delta=1e-6)

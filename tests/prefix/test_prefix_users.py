@@ -1,4 +1,4 @@
-"""Prefix sums that count the rows of users: the cap against its words, what is promised, and where a run goes on."""
+"""Prefix sums that count the rows of users: the cap by its definition, the guarantee, and resuming a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORDS = {"horizon": 60, "epsilon": 2.0, "delta": 1e-6, "random_state": 5, "rows_
 
 
 def surplus_rows(users: np.ndarray, k: int, b: int) -> np.ndarray:
-    """From the rule's words: which rows are beyond the cap or too near to the last one that counts of their user."""
+    """Rows beyond the cap, or too close to the last counted row of their user, by the definition of the rule."""
     learnt: dict[int, list[int]] = {}
     found = np.zeros(len(users), dtype=bool)
     for t, user in enumerate(users.tolist()):
@@ -49,7 +49,7 @@ def test_surplus_rows_are_zeros_in_any_cut(rows, layout, leaf):
     given = layout(X)
     before = given.copy()
     assert np.array_equal(counted(leaf=leaf).add_block(given, users=users), expected)
-    assert abs(given - before).max() == 0.0  # the caller's rows stay as they are
+    assert abs(given - before).max() == 0.0  # the caller's rows do not change
     cut = counted(leaf=leaf)
     parts = [cut.add_block(given[:7], users=users[:7])]
     parts += [cut.add(X[t].astype(given.dtype), user=int(users[t]))[None] for t in range(7, 20)]
@@ -113,7 +113,7 @@ def test_rows_that_are_refused_do_not_count(rows):
     with pytest.raises(InvalidRow, match="feature 1"):
         sums.add_block([[0.0, np.nan]], users=["d"])
     assert sums.n_rows_ == 3
-    sums.add_block(X[3:6], users=["d", "a", "b"])  # none of those before had counted
+    sums.add_block(X[3:6], users=["d", "a", "b"])  # none of the earlier rows had counted
     assert sums.n_rows_ == 6
 
 

@@ -1,4 +1,4 @@
-"""Runs that outlive their horizon: DPFTRL and PQFTL across the ends of epochs, against twins, in every bit."""
+"""Runs that outlive their horizon: DPFTRL and PQFTL across the ends of epochs, against twins, bit for bit."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def make_ridge(renewal="double", **more):
 @pytest.mark.parametrize("renewal", RENEWALS)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_twin(design, renewal, batch):
-    """An epoch ends a leaf that is not full; noise, sums and the default weight are those of all epochs."""
+    """An epoch ends a partial leaf; noise, sums and the default weight are those of all epochs."""
     X, y = data("logistic", n=N, seed=3)
     twin = check(make(renewal=renewal, design=design, batch=batch, radius=2.0), X, y)
     lengths = [FIRST << e if renewal == "double" else FIRST for e in range(twin.sums.epoch + 1)]
@@ -129,7 +129,7 @@ def test_least_squares(design, renewal, batch):
                  for e in range(epoch)]  # fmt: skip
         now = plan.shifts[min(epoch, plan.epochs.last), step.bit_length() - 1] if step else 0.0
         assert plan.shift(epoch, step) >= now
-        # the last entry of an epoch is of the worst of its last steps, and so is at least that of the last one
+        # the last entry of an epoch is the worst of its last steps, so it is at least that of the last one
         assert plan.shift(epoch, step) ** 2 <= (sum(ended) + now**2) * (1 + 1e-12)
         ends = [plan.epochs.of(e).std(_steps(renewal, e, batch)) ** 2 for e in range(epoch)]
         assert plan.shift(epoch, step) ** 2 == pytest.approx(4.0 * 2.0 * 3 * sum(ends) + now**2, rel=1e-12)
@@ -143,7 +143,7 @@ def _steps(renewal, epoch, batch):
     return -(-(FIRST << epoch if renewal == "double" else FIRST) // batch)
 
 
-# ---- however the rows arrive -----------------------------------------------------------------------------------
+# ---- in whatever form rows arrive -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("renewal", RENEWALS)
@@ -197,7 +197,7 @@ def test_least_squares_cut_saved_and_restored_anywhere(design, renewal):
 
 
 def test_square_root_sums_of_many_rows():
-    """Epochs beyond 4096 steps look far by Fourier transforms, in each of them anew."""
+    """Epochs beyond 4096 steps use Fourier transforms for distant steps, separately in each epoch."""
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(13_000, 2)), rng.choice([-1.0, 1.0], size=13_000)
 
@@ -211,13 +211,13 @@ def test_square_root_sums_of_many_rows():
         cut.partial_fit(X[start:stop], y[start:stop], classes=[-1.0, 1.0])
     assert fingerprint(cut) == fingerprint(whole)
     rows = X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
-    noise = -1e6 * whole.ask() - rows.T @ -y  # points stay next to 0, where every slope is -y
+    noise = -1e6 * whole.ask() - rows.T @ -y  # points stay close to 0, where every slope is -y
     std = whole._run.plan.std(13_000) * 1e6
     assert np.all(np.abs(noise) < 6 * std)
     assert np.any(np.abs(noise) > 0.01 * std)
 
 
-# ---- what fails ----------------------------------------------------------------------------------------------------
+# ---- failures ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("renewal", RENEWALS)
@@ -255,7 +255,7 @@ def test_a_failing_loss_undoes_the_block_across_epochs(design, renewal):
 @pytest.mark.parametrize("kind", [make, make_ridge])
 @pytest.mark.parametrize("renewal", RENEWALS)
 def test_interrupts_change_nothing(kind, renewal, monkeypatch):
-    """Whichever request for noise is interrupted: the block is learnt, to the same bits, and no word serves twice."""
+    """Whichever request for noise is interrupted: the block is learnt, with equal bits, and no word used twice."""
     rng = np.random.default_rng(6)
     X = rng.normal(size=(N, 200 if kind is make_ridge else 24000))  # vectors so long that one is drawn at a time
     y, words = np.where(X[:, 0] > 0, 1.0, -1.0), {} if kind is make_ridge else {"classes": [-1.0, 1.0]}
@@ -280,7 +280,7 @@ def test_interrupts_change_nothing(kind, renewal, monkeypatch):
         assert fingerprint(learner) == expected
 
 
-# ---- what is promised ----------------------------------------------------------------------------------------------
+# ---- the guarantee -------------------------------------------------------------------------------------------------
 
 
 def increments(learner, gradients, epochs):
@@ -303,10 +303,11 @@ def increments(learner, gradients, epochs):
 @pytest.mark.parametrize("renewal", RENEWALS)
 @pytest.mark.parametrize("design", ["blt", "sqrt", "independent"])
 def test_a_row_moves_its_own_epoch_alone(design, renewal, adjacency):
-    """Two runs with the same noise and one other gradient: the change of all that is perturbed, in standard deviations.
+    """Two runs with the same noise and one different gradient: the change of what is perturbed, in standard deviations.
 
-    It is that of the row's epoch, at most mu, and for the first row of an epoch hardly less: with two thirds of the
-    noise it would be above. In all other epochs nothing is changed but what the sums begin from.
+    It is that of the row's epoch, at most mu, and almost mu for the first row of an epoch: two thirds of the noise
+    would
+    exceed mu. All other epochs differ only in the values from which their sums begin.
     """
     epochs = 3
     length = sum(FIRST << e if renewal == "double" else FIRST for e in range(epochs))
@@ -341,7 +342,7 @@ def test_a_row_moves_its_own_epoch_alone(design, renewal, adjacency):
 @pytest.mark.parametrize("renewal", RENEWALS)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_an_epoch_has_the_noise_of_a_run_of_its_length(design, renewal, kind):
-    """Of the whole budget; and the noise of what is released is that of all epochs."""
+    """It is for the whole budget, and the noise of a release is that of all epochs."""
     learner = kind(renewal=renewal, design=design, batch=3)
     plan, ridge = learner.calibrate(4, FIRST), kind is make_ridge
     ends = []
@@ -389,7 +390,7 @@ def test_longest_epochs_of_each_design():
 
 @pytest.mark.parametrize("renewal", RENEWALS)
 def test_rows_and_epochs(renewal):
-    """Closed forms against counting, also where the last epoch is the one of all that follow."""
+    """Closed forms against counting, also where the last epoch is repeated for ever."""
     epochs = make(design="sqrt", batch=3).calibrate(300_000, FIRST).epochs  # doubles once: 2**20 numbers to keep
     assert epochs.rows == (5,)
     epochs = make(design="sqrt", batch=3, renewal=renewal).calibrate(200_000, FIRST).epochs
@@ -464,7 +465,7 @@ def test_fit_takes_more_rows_than_the_horizon(renewal):
 
 
 def test_least_squares_ends_with_a_model_of_all_rows():
-    """Also of a leaf that has only begun, in an epoch of its own."""
+    """Also for a leaf that has only begun, in an epoch of its own."""
     rng = np.random.default_rng(1)
     X, y = rng.uniform(-0.5, 0.5, size=(17, 3)), rng.uniform(-1.0, 1.0, size=17)
     learner = make_ridge(epsilon=math.inf, batch=4, release=7, radius=50.0).fit(X, y)
@@ -473,7 +474,7 @@ def test_least_squares_ends_with_a_model_of_all_rows():
 
 @pytest.mark.parametrize("renewal", RENEWALS)
 def test_progressive_figures(renewal):
-    """Of all rows, at as many points as asked for; private metrics have no epochs."""
+    """For all rows, at as many points as requested; private metrics have no epochs."""
     X, y = data("squared", n=400)
     learner = make_ridge(renewal=renewal)
     found = progressive(learner, open_stream((X, y)), points=10)
