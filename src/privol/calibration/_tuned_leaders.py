@@ -162,9 +162,10 @@ def _parts_of_epochs(epochs: Epochs) -> Iterator[_Part]:
         first += steps
     if epochs.renewal == "none":
         return
-    # epochs like the last one, as many as the rows may need
+    # epochs like the last one, as many as the rows may need: Epochs.variance_before, with what it sums computed once
+    ended = epochs.end_variance(epochs.last)
     for more in _parts(-(-(MOST_ROWS - epochs.start(epochs.last + 1)) // epochs.rows[-1])):
-        yield _Part(first + more * steps, math.sqrt(epochs.variance_before(epochs.last + 1 + more)), settled[-1])
+        yield _Part(first + more * steps, math.sqrt(before[-1] + (1 + more) * ended), settled[-1])
 
 
 def _settled(sums: SumCalibration) -> float:
@@ -179,7 +180,7 @@ def _settled(sums: SumCalibration) -> float:
     return float(max(within, between) ** 2)
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=64)  # a run whose epochs double has some forty
 def _lags(sums: BLT) -> NDArray[np.float64]:
     """Deviations of the difference between the two averages of such sums, in units of sigma, after each first step."""
     steps = np.arange(1, min(sums.steps, _SETTLED) + 1)
