@@ -7,6 +7,7 @@ delta(epsilon) by integration. The claims are those of docs/proofs/offline.md.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -16,6 +17,7 @@ from objective_tools import exact_delta
 from privol.calibration import calibrate_objective
 from privol.calibration._objective import (
     Law,
+    _law,
     gaussian_cost,
     gaussian_scale,
     gaussian_shifts,
@@ -23,6 +25,7 @@ from privol.calibration._objective import (
     pure_cost,
     pure_share,
 )
+from privol.calibration._offline import Rows
 from privol.errors import InvalidParameter
 from privol.guarantees import gdp_delta, gdp_mu
 from privol.losses import Custom, Huber, Logistic, SmoothHinge, Squared
@@ -33,6 +36,16 @@ UNIT = Law(slope=1.0, curve=1.0, outputs=1, replace=True, logistic=True, signed=
 ROWS = {"dim": 10, "intercept": False, "n": 1000, "l2": 0.01, "adjacency": "replace", "x_bound": 1.0, "y_bound": 1.0}
 PURE = {"epsilon": 1.0, "delta": 0.0}
 GAUSSIAN = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def test_figures_of_a_row_are_rounded_up():
+    """The slope of the linear term's change and the curvature, against exact products."""
+    for x_bound in np.linspace(0.1, 9.0, 40).tolist():
+        rows = Rows(3, 1, 100, x_bound, 1.0, True)
+        for loss, lipschitz in ((SmoothHinge(0.3), 0.7), (Huber(0.9), 0.9)):
+            law = _law(loss, rows, lipschitz)
+            assert Fraction(law.slope) >= Fraction(x_bound) * Fraction(lipschitz)
+            assert Fraction(law.curve) >= Fraction(x_bound) ** 2 * Fraction(loss.curvature)
 
 
 def sigmoid(x):

@@ -46,6 +46,8 @@ def test_output_perturbation_of_the_slides():
     assert plan.scale * plan.dim == pytest.approx(2.0)  # mean of the radius
     assert plan.claim.epsilon == 1.0
     assert plan.claim.delta == 0.0
+    of_constant = calibrate_output(loss=Logistic(), calibration="published", **PURE, **{**ROWS, "intercept": True})
+    assert of_constant.scale == pytest.approx(0.2 * math.sqrt(2.0), rel=1e-15)  # rows have the constant's coordinate
     diameter = Logistic().gradient_diameter(1.0, plan.minimiser_bound)
     assert plan.epsilon == pytest.approx(diameter / 2, rel=2e-4)  # the lemma is correct, and 2R is crude
     tight = calibrate_output(loss=Logistic(), **PURE, **ROWS)

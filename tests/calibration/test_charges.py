@@ -219,11 +219,11 @@ def test_the_spent_budget_is_exact_to_the_last_digit():
     assert abs(total - rest - exact) <= unit / 1000  # the next release continues from this
 
 
-def average_of(horizon, l2, radius, weights):
+def average_of(horizon, l2, radius, weights, **users):
     return calibrated(
         calibrate_average,
         loss=Hinge(), domain=L2Ball(radius), dim=1, intercept=False, horizon=horizon, l2=l2, weights=weights, **BUDGET,
-        **BOUNDS,
+        **BOUNDS, **users,
     )  # fmt: skip
 
 
@@ -246,21 +246,37 @@ def test_rounding_of_a_running_sum_separates_two_runs():
 
 
 @pytest.mark.parametrize("weights", ["uniform", "linear"])
+def test_the_factor_of_users_is_no_more_than_their_rows_move(weights):
+    """What one row costs is a user's cost divided by it: a factor that is too large would call a row too cheap."""
+    row = average_of(1000, 0.1, 1.0, weights)
+    for rows in (2, 3, 5, 17, 90):
+        plan = average_of(1000, 0.1, 1.0, weights, rows_per_user=rows)
+        assert Fraction(plan.factor) * Fraction(row.sensitivity) <= Fraction(plan.sensitivity)
+        assert plan.factor > 1.0
+
+
+@pytest.mark.parametrize("weights", ["uniform", "linear"])
 def test_iterates_of_a_narrow_set_round_too(weights):
-    """docs/proofs/offline.md, section 3: the effect of a row, and E_T for all E_t, with overshooting first steps."""
-    horizon, l2, radius = 20_000, 1e-4, 1.0
+    """docs/proofs/offline.md, section 3: the effect of a row, and E_T for all E_t, with overshooting first steps.
+
+    Exactly summed. In some order a sum of as many terms errs by a unit for each: it is charged, beyond any margin.
+    """
+    horizon, l2, radius = 1 << 16, 1e-4, 1.0
     plan = average_of(horizon, l2, radius, weights)
     schedule, steps = plan.schedule, np.arange(1.0, horizon)
     weight = l2 + l2 * steps  # after row t
     width, rounding = schedule.sensitivity(1), schedule.rounding(horizon) * schedule.weight(horizon)
     assert width * weight[0] < plan.iterates.diameter  # narrow
     share = (steps + 1.0 if weights == "linear" else np.ones(horizon - 1)) / weight
-    later = np.cumsum(share[::-1])[::-1]
-    whole = horizon * (horizon + 1.0) / 2.0 if weights == "linear" else float(horizon)
-    bound = np.max(np.minimum(plan.iterates.diameter, width * weight) * later) / whole
-    extra = rounding * later[0] / whole
-    assert extra > 1e-9 * bound
-    assert plan.sensitivity >= (bound + extra) * (1 - 1e-12)
+    moves = np.minimum(plan.iterates.diameter, width * weight)
+    worst = int(np.argmax(moves * np.cumsum(share[::-1])[::-1]))
+    later, whole = (math.fsum(share[at:].tolist()) for at in (worst, 0))
+    total = horizon * (horizon + 1) // 2 if weights == "linear" else horizon
+    bound = Fraction(float(moves[worst])) * Fraction(later) / total
+    extra = Fraction(rounding) * Fraction(whole) / total
+    assert extra > bound / 10**9
+    charged = (bound + extra) * (1 + horizon * UNIT) + 2 * (horizon + 2) * UNIT * int(radius)
+    assert charged <= Fraction(plan.sensitivity) <= charged * (1 + Fraction(1, 10**9))
 
 
 # ---- bounds to the last digit ---------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,10 +13,10 @@ from participation_tools import strategy, worst_squares
 
 import privol
 from privol.calibration import Budget, make_epochs
-from privol.calibration._participation import factor_of_reports, factor_of_steps, factor_of_sums
+from privol.calibration._participation import budget_of_rows, factor_of_reports, factor_of_steps, factor_of_sums
 from privol.errors import InvalidParameter
 from privol.factorizations import DESIGNS, MOST_TOGETHER, Design, factorization
-from privol.guarantees import gdp_mu
+from privol.guarantees import gdp_mu, group_slack
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 
@@ -106,6 +107,20 @@ def test_steps_with_independent_noise():
             assert found**2 >= truth * (1.0 - 1e-15)
     assert factor_of_reports(pure=True, rows_per_user=9, user_separation=5) == 9.0
     assert factor_of_reports(pure=False, rows_per_user=9, user_separation=1) == 3.0
+
+
+def test_the_parts_of_a_budget_are_the_largest_doubles_that_add_up_to_no_more():
+    """Epsilon in exact arithmetic; a slack so small that its last digit is worth a part in ten thousand."""
+    for epsilon, rows in itertools.product((0.001, 0.1, 1.0, 9.7, 50.0, 650.0), (2, 3, 7, 50, 1000, 2**31 - 1)):
+        row, slack = budget_of_rows(epsilon, 0.0, rows, curve=False)
+        assert Fraction(row) * rows <= Fraction(epsilon) < Fraction(math.nextafter(row, math.inf)) * rows
+        assert slack == 0.0
+        for delta in (1e-6, *(k * 1e-31 for k in range(2, 12))):
+            if delta < 1e-20 and (epsilon, rows) != (650.0, 2**31 - 1):
+                continue
+            row, slack = budget_of_rows(epsilon, delta, rows, curve=False)
+            assert slack > 0.0
+            assert group_slack(row, slack, rows) <= delta
 
 
 CENTRAL = [

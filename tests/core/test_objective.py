@@ -7,6 +7,7 @@ import math
 import pickle
 import signal
 import time
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -199,6 +200,28 @@ def test_the_allowance_covers_predictions_whose_terms_are_lost():
         lost = (d - 8) * mpmath.mpf(small) ** 2
         exact = mpmath.sqrt(8 + lost) / (1 + mpmath.exp(-lost))
     assert bound >= exact > float(np.linalg.norm(gradient)) * (1 + 1e-7)
+
+
+def test_the_norm_of_a_gradient_covers_the_squares_that_are_lost():
+    """Each below half a unit of its lane's sum. The gradient is that of the linear term: nothing else rounds."""
+    d = (1 << 20) + 16
+    b = np.full(d, 2.0**-28)
+    b[:16] = 0.25
+    o = Objective(np.zeros((1, d)), np.ones(1), loss=Logistic(), l2_sum=1e-3, linear=b, x_bound=1.0)
+    bound, allowance = o.certificate(np.zeros(d))
+    assert allowance < 1e-14
+    assert Fraction(bound) ** 2 >= 1 + Fraction(d - 16, 1 << 56)
+
+
+def test_the_product_of_the_regulariser_keeps_what_its_rounding_loses():
+    """At a point where the linear term cancels the rounded product, the gradient is what that rounding has lost."""
+    for w in (0.7, 1.1, 3.3, 1e5 / 3):
+        o = Objective(
+            np.zeros((1, 1)), np.ones(1), loss=Logistic(), l2_sum=0.1, linear=np.array([-0.1 * w]), x_bound=1.0
+        )
+        bound, _ = o.certificate(np.array([w]))
+        exact = abs(Fraction(0.1) * Fraction(w) - Fraction(0.1 * w))
+        assert 0 < exact <= Fraction(bound) <= exact * 2
 
 
 def test_the_gradient_is_as_small_as_requested_at_many_rows():

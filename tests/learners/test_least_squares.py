@@ -18,7 +18,9 @@ from privol import PQFTL
 from privol._core._least_squares import moments_size, solve_ridge
 from privol._core._noise import instruction_sets, use_instruction_set
 from privol._core._prefix import PrefixRun
+from privol.calibration._least_squares import _largest_norm
 from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, StateError
+from privol.factorizations import factorization
 from privol.guarantees import gdp_mu
 from privol.noise import STREAM_RELEASES, decide_lattice_point, make_source
 from privol.prefix import plan_of
@@ -37,6 +39,15 @@ def band(values, std, freedom, alpha):
     """Whether a sum of squares agrees with the standard deviation, and whether it agrees with 2/3 of it as well."""
     low, high = chi2.ppf(alpha / 2, freedom), chi2.isf(alpha / 2, freedom)
     return low < values / std**2 < high, low < values / (2 / 3 * std) ** 2 < high
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_the_shift_of_an_octave_is_for_its_noisiest_step(design):
+    for steps in (1, 2, 3, 37, 64, 100):
+        made = factorization(design, steps)
+        for k in range(steps.bit_length()):
+            octave = range(1 << k, min(2 << k, steps + 1))
+            assert _largest_norm(made, k) == max(made.row_norm(step) for step in octave)
 
 
 # ---- the run -----------------------------------------------------------------------------------------------------

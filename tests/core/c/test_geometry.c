@@ -58,6 +58,15 @@ static void project(const pv_set *set, const double *x, int64_t d) {
     free(p), free(again), free(work);
 }
 
+/* Just outside of a ball, by more than what is projected may be: a test of its border that is too wide leaves it. */
+static void just_outside(const pv_set *set, int64_t d) {
+    double *x = random_doubles(d, 1.0);
+    const long double by = 1 + outside(set, x, d);
+    for (int64_t j = 0; j < d; ++j) x[j] = (double)(x[j] * (1 + 4e-13L) / by);
+    project(set, x, d);
+    free(x);
+}
+
 int main(void) {
     static const int64_t sizes[] = {1, 2, 3, 7, 8, 9, 17, 64, D_MAX};
     static const double scales[] = {1e-3, 0.3, 1.0, 30.0, 1e6};
@@ -78,6 +87,7 @@ int main(void) {
                         for (int64_t j = 0; j < d; ++j) x[j] = scales[s];
                     project(&set, x, d);
                     free(x);
+                    if (code == PV_L2_BALL || code == PV_L1_BALL) just_outside(&set, d);
                 }
     }
     return finish("geometry");

@@ -63,6 +63,16 @@ static void values_and_slopes(int code, double width) {
             CHECK(fabs(curve - fabs(expected) * (1.0 - fabs(expected))) <= 2e-15);
             digest(slope);
         }
+        if (loss.off) { /* a bound for the slope at a prediction that is off by at most so much; for the kinks too */
+            const double error = k % 3 ? power(-8.0 * (1.0 + random_unit())) : 0.0;
+            if (k % 5 == 1) p = y * (1.0 + (k % 4 < 2 ? -1 : 1) * width) + error * random_unit();
+            g = loss.slope(&loss, p, y);
+            const double curve = code == PV_LOGISTIC ? fabs(g) * (1.0 - fabs(g)) : 0.0;
+            for (int side = -1; side <= 1; ++side) {
+                slopes(code, width, (long double)p + side * (long double)error, y, &left, &right);
+                CHECK(fabsl(g - left) <= loss.off(&loss, p, y, g, curve, error) + 1e-18L);
+            }
+        }
         digest(g);
     }
 }

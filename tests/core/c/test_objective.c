@@ -193,5 +193,7 @@ int main(void) {
     double singular[8 * 8] = {1.0, 0.0};
     singular[8] = 1.0, singular[9] = 1.0;
     CHECK(pv_cholesky(singular, 2, 8, 0.0, pv_vectors_at(0)) == 0);
+    singular[0] = 1.0, singular[8] = 1.5, singular[9] = 2.25 + 0x1p-51; /* what is left is the last digit */
+    CHECK(pv_cholesky(singular, 2, 8, 0.0, pv_vectors_at(0)) == 0);
     return finish("objective");
 }

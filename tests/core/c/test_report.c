@@ -134,6 +134,109 @@ static void sides(void) {
     CHECK(inside > 1000 && outside > 1000);
 }
 
+static void put(unsigned char *bytes, uint64_t word) {
+    for (int k = 0; k < 8; ++k) bytes[k] = (unsigned char)(word >> (8 * k));
+}
+
+/* A side that is within the error of what decides it stays open: <Z, v> is nearer to the border than |Z - z| |v| and roundings. */
+static void open_sides(void) {
+    int64_t opened = 0;
+    for (int trial = 0; trial < 2000; ++trial) {
+        const int64_t d = 2 + (int64_t)(random_word() % (MOST - 2));
+        pv_report plan = plan_of(PV_REPORT_CAP, d);
+        const int64_t words = pv_row_words(plan.words);
+        double *v = random_doubles(d, 1.0 / sqrt((double)d)), *out = doubles(d);
+        unsigned char *bytes = buffer(words, 8);
+        uint64_t row = 1;
+        pv_undecided und = {0,
+                            0,
+                            plan.words,
+                            buffer(plan.words, 8),
+                            buffer(plan.words, 8),
+                            doubles(plan.words),
+                            0,
+                            doubles(plan.words)};
+        pv_draws draws = {bytes, NULL, &row, 1, 1, 0, &und, 0.0, pv_first_pass_level(0)};
+        for (int64_t i = 0; i < 8 * words; ++i) bytes[i] = (unsigned char)random_word();
+        long double wrong, z2 = 0, v2 = 0;
+        plan.gamma = 0.0;
+        long double product = side(&plan, v, bytes, &wrong);
+        for (int64_t j = 0; j < d; ++j) {
+            const long double z = pv_lattice_value(PV_GAUSSIAN, pv_word(bytes + 8 * j)).z;
+            if (product < 0) v[j] = -v[j];
+            z2 += z * z, v2 += (long double)v[j] * v[j];
+        }
+        product = fabsl(product);
+        const long double length = sqrtl(z2 * v2);
+        const long double off = (trial % 2 ? 0.9L : -0.9L) * (wrong + (long double)(d + 2) * 0x1p-53L * length);
+        plan.gamma = (double)((product - off) / length);
+        const pv_report_coins coins = pv_report_coins_of(&plan, v);
+        put(bytes + 8 * d, coins.own + (coins.other - coins.own) / 2);
+        if (plan.gamma > 0.0 && plan.gamma < 1.0 && coins.norm > 0.0 && coins.own < coins.other) {
+            CHECK(pv_report_draw(&plan, &draws, 1, v, out) == PV_UNDECIDED && und.n == 0);
+            ++opened;
+        }
+        free(v), free(out), free(bytes), free(und.coord), free(und.word), free(und.x), free(und.value);
+    }
+    CHECK(opened > 500);
+}
+
+/* The coin of a sign against its probability, which is never beyond the threshold, however that is rounded. */
+static void signs(void) {
+    pv_undecided und = {0};
+    for (int trial = 0; trial < 4000; ++trial) {
+        const pv_report plan = plan_of(PV_REPORT_SIGN, 1);
+        const uint64_t half = UINT64_C(1) << 63;
+        unsigned char *bytes = buffer(pv_row_words(plan.words), 8);
+        uint64_t row = 1;
+        const double share = trial % 3 ? (double)(trial % 3) / 2.0 : 2.0 * fabs(random_unit()); /* 1/2, 1, or any */
+        const double least = fmin(share, 1.0) * (double)plan.threshold;
+        for (int negative = 0; negative < 2; ++negative)
+            for (int beyond = 0; beyond < 2; ++beyond) {
+                uint64_t shift = (uint64_t)(least * (beyond ? 1.0 + 1e-9 : 1.0 - 1e-9));
+                if (beyond && share >= 1.0) shift = plan.threshold;
+                double v = (negative ? -share : share) * plan.bound, out = 0.0;
+                pv_draws draws = {bytes, NULL, &row, 1, 1, 0, &und, 0.0, pv_first_pass_level(0)};
+                /* a word below the border gives +: the last one of these, or the first one of the others */
+                put(bytes,
+                    negative ? (beyond ? half - shift - 1 : half - shift) : (beyond ? half + shift : half + shift - 1));
+                if (!plan.threshold) continue;
+                CHECK(pv_report_draw(&plan, &draws, 1, &v, &out) == PV_OK);
+                CHECK(out == (beyond == negative ? plan.scale : -plan.scale));
+                digest(out);
+            }
+        free(bytes);
+    }
+}
+
+/* Without a scale there is no report, of no kind but the plain one. */
+static void never_without_a_scale(void) {
+    static const pv_report_kind kinds[] = {PV_REPORT_GAUSSIAN, PV_REPORT_LAPLACE, PV_REPORT_L2_LAPLACE, PV_REPORT_CAP,
+                                           PV_REPORT_SIGN};
+    const double scales[] = {0.0, -1.0, 1e-300, 1e300, HUGE_VAL, (double)NAN};
+    for (int k = 0; k < LENGTH(kinds); ++k)
+        for (int s = 0; s < LENGTH(scales); ++s) {
+            pv_report plan = plan_of(kinds[k], kinds[k] == PV_REPORT_CAP ? 2 : 1);
+            plan.scale = scales[s];
+            unsigned char *bytes = buffer(pv_row_words(plan.words), 8);
+            uint64_t row = 1;
+            pv_undecided und = {0,
+                                0,
+                                plan.words,
+                                buffer(plan.words, 8),
+                                buffer(plan.words, 8),
+                                doubles(plan.words),
+                                0,
+                                doubles(plan.words)};
+            pv_draws draws = {bytes, NULL, &row, 1, 1, 0, &und, 0.0, pv_first_pass_level(0)};
+            const double v[2] = {0.5, 0.5};
+            double out[2] = {7.0, 7.0};
+            CHECK(pv_report_draw(&plan, &draws, 1, v, out) == PV_NOT_FINITE);
+            CHECK(out[0] == 7.0 && out[1] == 7.0);
+            free(bytes), free(und.coord), free(und.word), free(und.x), free(und.value);
+        }
+}
+
 /* Vectors whose norm says little: coins stay in order. */
 static void coins(void) {
     pv_report plan = plan_of(PV_REPORT_CAP, 2);
@@ -155,6 +258,9 @@ int main(void) {
     clips();
     coins();
     sides();
+    open_sides();
+    signs();
+    never_without_a_scale();
     for (int64_t d = 1; d < 12; ++d) {
         run(PV_REPORT_GAUSSIAN, d);
         run(PV_REPORT_LAPLACE, d);
