@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "auditing"
 CHOSEN = {"randomized response": False, "sensitivity of another adjacency": True}
@@ -17,7 +17,7 @@ CHOSEN = {"randomized response": False, "sensitivity of another adjacency": True
 def records(tmp_path_factory):
     out = tmp_path_factory.mktemp("audits") / "records.json"
     chosen = [word for name in CHOSEN for word in ("--case", name)]
-    subprocess.run([sys.executable, str(FOLDER / "run.py"), *chosen, "--out", str(out)], check=True, timeout=300)
+    warm.run([sys.executable, str(FOLDER / "run.py"), *chosen, "--out", str(out)], check=True, timeout=300)
     return json.loads(out.read_text())["audits"]
 
 

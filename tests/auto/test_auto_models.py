@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -38,7 +39,10 @@ def whole(kind, rows=X, y=None, **words):
     return kind(**{**BUDGET, "reuse_rows": False, **words}).fit(rows, CASES[kind] if y is None else y)
 
 
-FITTED = {kind: whole(kind) for kind in CASES}
+@functools.cache
+def fitted(kind):
+    """One that several tests look at, and none changes."""
+    return whole(kind)
 
 
 # ---- one model, however it is learnt -----------------------------------------------------------------------
@@ -83,13 +87,13 @@ def test_blocks_change_nothing(kind, cuts, ones):
             model.partial_fit(X[at:end], y[at:end])
             at = end
     assert model.n_rows_ == N
-    assert model_of(model.close()) == model_of(FITTED[kind])
+    assert model_of(model.close()) == model_of(fitted(kind))
 
 
 @pytest.mark.parametrize("kind", CASES)
 def test_kinds_of_rows_change_nothing(kind):
     y = CASES[kind]
-    expected = model_of(FITTED[kind])
+    expected = model_of(fitted(kind))
     for rows in (polars.from_pandas(X), pyarrow.table(dict(X)), X.astype(object)):
         assert model_of(whole(kind, rows)) == expected
     for targets in (pandas.Series(y, index=range(7, N + 7)), polars.Series(y), pyarrow.array(y), y.tolist()):
@@ -97,11 +101,11 @@ def test_kinds_of_rows_change_nothing(kind):
     cells = whole(kind, X.to_numpy(dtype=object))
     assert cells.learner_.coef_.tolist() == expected[1]
     assert [name for name, _ in cells.schema_.columns] == ["x0", "x1", "x2"]
-    assert np.array_equal(cells.predict(X.to_numpy(dtype=object)), FITTED[kind].predict(X))
+    assert np.array_equal(cells.predict(X.to_numpy(dtype=object)), fitted(kind).predict(X))
 
 
 def test_rows_are_predicted_by_themselves():
-    model, one = FITTED[PrivateClassifier], X.iloc[5].to_dict()
+    model, one = fitted(PrivateClassifier), X.iloc[5].to_dict()
     shares = model.predict_proba(X)
     # NumPy sums a single row in another order
     assert np.allclose(model.predict_proba(X[5:6])[0], shares[5], rtol=1e-12)
@@ -112,16 +116,16 @@ def test_rows_are_predicted_by_themselves():
     assert model.predict_proba_one(one) == model.predict_proba_one({**one, "town": None})
     with pytest.raises(StreamError, match="'city'"):
         model.predict_one({"city": "Oslo"})
-    expected = FITTED[PrivateRegressor].predict(X)[5]
-    assert FITTED[PrivateRegressor].predict_one(X.iloc[5].to_dict()) == pytest.approx(expected, rel=1e-12)
+    expected = fitted(PrivateRegressor).predict(X)[5]
+    assert fitted(PrivateRegressor).predict_one(X.iloc[5].to_dict()) == pytest.approx(expected, rel=1e-12)
 
 
 def test_what_is_learnt():
-    assert FITTED[PrivateClassifier].score(X, CASES[PrivateClassifier]) > 0.8
+    assert fitted(PrivateClassifier).score(X, CASES[PrivateClassifier]) > 0.8
     assert np.array_equal(
-        FITTED[PrivateClassifier].decision_function(X) > 0, FITTED[PrivateClassifier].predict(X) == "well"
+        fitted(PrivateClassifier).decision_function(X) > 0, fitted(PrivateClassifier).predict(X) == "well"
     )
-    regressor = FITTED[PrivateRegressor]
+    regressor = fitted(PrivateRegressor)
     assert regressor.score(X, CASES[PrivateRegressor]) > 0.8  # in the units of the target
     assert not regressor.encoder_.reused_
     low, high = regressor.schema_.target.range
@@ -281,7 +285,7 @@ def test_a_block_with_a_bad_row_is_refused_whole(at):
     with pytest.raises(BudgetExceeded, match="exceed the horizon"):
         model.partial_fit(X, y)
     model.partial_fit(X[at - 5 :], y[at - 5 :]).close()
-    assert model_of(model) == model_of(FITTED[PrivateClassifier])
+    assert model_of(model) == model_of(fitted(PrivateClassifier))
     with pytest.raises(StateError, match="closed"):
         model.partial_fit(X, y)
 
@@ -313,7 +317,7 @@ def test_targets_that_are_not_numbers_are_refused():
 def test_a_declared_range_costs_no_row():
     model = whole(PrivateRegressor, target_range=(0.0, 240.0))
     assert not model.encoder_.plan_.target
-    assert model.encoder_.plan_.rows < FITTED[PrivateRegressor].encoder_.plan_.rows
+    assert model.encoder_.plan_.rows < fitted(PrivateRegressor).encoder_.plan_.rows
     assert model.score(X, CASES[PrivateRegressor]) > 0.8
     for pair in ((1.0, 1.0), (0.0, math.nan), 3.0, (1.0, 2.0, 3.0)):
         with pytest.raises(InvalidParameter, match="target_range"):

@@ -92,7 +92,7 @@ class Learning:
 @pytest.mark.parametrize("epsilon", [1.0, float("inf")])
 @pytest.mark.parametrize("name", ["PIGD", "DPFTRL blt", "PQFTL", "DOLA"])
 def test_a_child_reads_or_is_refused_while_a_thread_learns(name, epsilon):
-    learner = make(name, epsilon=epsilon, horizon=1 << 30, release=1)
+    learner = make(name, epsilon=epsilon, horizon=1 << 27, release=1)
     learner.partial_fit(X[:50], Y[:50], classes=[0, 1])
     reads = [
         lambda: learner.coef_,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import warm
 from cli_tools import privol_cli
 from patience import WAIT
 from places import ROOT
@@ -34,9 +34,7 @@ Y = np.array([0, 1, 1, 0, 1])
 @pytest.mark.parametrize("families", [tuple(FAMILIES), ("races",)], ids=["lies", "races"])
 def test_no_malformed_matrix_crashes_the_process(families):
     """In a separate process, because such matrices caused segmentation faults: the program lists the cases."""
-    found = subprocess.run(
-        [sys.executable, "-X", "faulthandler", str(PROGRAM), *families], capture_output=True, text=True, timeout=WAIT
-    )
+    found = warm.run([sys.executable, str(PROGRAM), *families], capture_output=True, text=True, timeout=WAIT)
     assert found.returncode == 0, f"{found.stdout}\n{found.stderr[-3000:]}"
     assert found.stdout.split() == list(families)
 

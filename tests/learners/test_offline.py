@@ -343,7 +343,7 @@ def audited(calibration):
     bounds = []
     for low, high in EVENTS:
         counts = [(int(each), TRIALS) for each in np.sum((models >= low) & (models <= high), axis=1)]
-        alpha = rate("offline.audit", 3 * 2 * len(EVENTS))
+        alpha = rate("offline.audit", 2 * 2 * len(EVENTS))
         bounds += [least_epsilon(*pair, alpha) for pair in (counts, counts[::-1])]
     return max(bounds), learner.guarantee_
 
@@ -353,10 +353,9 @@ def test_published_noise_exceeds_its_claim_and_the_default_does_not():
     assert stated.claim is not None
     assert stated.claim.epsilon == 1.0
     assert 1.3 < found <= stated.parameter  # beyond the claim, and the final noise's hundredth; within what is proved
-    for calibration in ("tight", "jmlr"):
-        found, stated = audited(calibration)
-        assert stated.claim is None
-        assert found <= stated.parameter == 1.0
+    found, stated = audited("tight")  # "jmlr" is audited in tests/audit
+    assert stated.claim is None
+    assert found <= stated.parameter == 1.0
 
 
 @pytest.mark.parametrize("kind", [OutputPerturbation, ObjectivePerturbation])

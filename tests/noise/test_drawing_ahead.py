@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+import warm
 from ciphers import FAILURES, watch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -257,7 +257,7 @@ for size in (10, {ROW}, {3 * ROW}):
     everything = {kind.__name__}(scale=100.0, random_state={SEED}).sample(len(found))
     print(np.array_equal(np.sort(found), np.sort(everything)), len(values) + len(refused))
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT)
+    result = warm.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT)
     assert (result.stdout, result.stderr) == ("True 118\n" * 3, "")
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm
 from patience import WAIT
 from places import ROOT
 
@@ -18,7 +18,7 @@ SCRIPTS = [path for path in BENCH.glob("*.py") if path.name not in ("all.py", "t
 
 
 def printed(*command: str) -> list[str]:
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=WAIT, check=False)
+    done = warm.run([sys.executable, *command], capture_output=True, text=True, timeout=WAIT, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import warm
 from experiment_tools import covtype_text
 from patience import WAIT
 from places import ROOT
@@ -89,7 +90,7 @@ def run_commands(script: str) -> list[subprocess.CompletedProcess[str]]:
         command = [sys.executable, *shlex.split(words)[1:]]
         if not words.startswith("python "):
             command = [sys.executable, "-m", *shlex.split(words)]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=WAIT, check=False)
+        done = warm.run(command, capture_output=True, text=True, env=environment, timeout=WAIT, check=False)
         assert done.returncode == 0, (line, done.stderr)
         if out:
             Path(out.strip()).write_text(done.stdout)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 
 import pytest
+import warm
 from experiment_tools import covtype_text
 from patience import WAIT
 from places import ROOT
@@ -20,7 +20,7 @@ def test_the_command_runs(tmp_path):
     sample.write_text(covtype_text(2_000))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, str(ROOT / "tools" / "drift_table.py"), str(sample), "--quick"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=WAIT, check=False)
+    done = warm.run(command, capture_output=True, text=True, env=environment, timeout=WAIT, check=False)
     assert done.returncode == 0, done.stderr
     for line in ("| shuffled |", "epsilon = 1", "| discount 0.999 |", "| window 30,000 |", "| (NOGD, batch"):
         assert line in done.stdout

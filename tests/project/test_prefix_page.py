@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 
 import pytest
+import warm
 from patience import WAIT
 from places import ROOT
 
@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "prefix_sums.md"
 def test_the_closed_forms_are_those_of_the_code():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, str(ROOT / "tools" / "prefix_tables.py"), "--check", "--closed"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=WAIT, check=False)
+    done = warm.run(command, capture_output=True, text=True, env=environment, timeout=WAIT, check=False)
     assert done.returncode == 0, done.stderr
 
 

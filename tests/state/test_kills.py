@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 
 import pytest
+import warm
 from patience import WAIT
 from places import ROOT
 
@@ -26,7 +26,7 @@ def campaign(*words):
     paths = os.pathsep.join(filter(None, sys.path))
     command = [sys.executable, str(ROOT / "tools" / "kill_campaign.py"), "--json", *words]
     environment = {**os.environ, "PYTHONPATH": paths}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, env=environment, check=False)
+    done = warm.run(command, capture_output=True, text=True, timeout=WAIT, env=environment, check=False)
     assert done.stdout, done.stderr
     return json.loads(done.stdout)
 

@@ -6,6 +6,7 @@ another thread rewrites. A failure may be the end of the process, so the tests r
 
 from __future__ import annotations
 
+import faulthandler
 import math
 import sys
 import tempfile
@@ -263,6 +264,7 @@ def races() -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()
     warnings.simplefilter("ignore")
     for family in sys.argv[1:]:
         print(family, flush=True)  # where the process ends, the last is to blame
