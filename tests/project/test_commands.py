@@ -1,4 +1,4 @@
-"""Every command of every page has a name and options that there are."""
+"""Every command on every page has a name and options that exist."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_pages_have_commands():
 
 
 def parse(name: str, words: list[str]) -> None:
-    """Raise what click says of options that there are not, and of values that lack; values may stand for the user's."""
+    """Raise click's error for unknown options and missing values; a placeholder may stand for the user's value."""
     from privol.cli.app import app
 
     command = app.commands[name]

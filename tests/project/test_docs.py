@@ -1,4 +1,4 @@
-"""What the documentation shows runs: the README's Python, its commands, the examples, the docstrings' examples."""
+"""The code in the documentation runs: the README's Python and commands, the examples, the docstrings' examples."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_readme_is_short():
 def test_every_page_is_on_the_map():
     docs = ROOT / "docs"
     pages = {str(page.relative_to(docs)) for end in ("md", "ipynb") for page in docs.rglob(f"*.{end}")}
-    pages = {page for page in pages if not page.startswith("site/")}  # pages of the site that show files beside docs/
+    pages = {page for page in pages if not page.startswith("site/")}  # pages of the site that show files outside docs/
     index = docs.joinpath("index.md").read_text(encoding="utf-8")
     linked = {target for target in re.findall(r"\]\(([^)#]+)\)", index) if not target.startswith(("../", "img/"))}
     assert pages - {"index.md"} | {"reference/index.rst"} == linked
@@ -73,9 +73,10 @@ def test_python_of_your_own_rows(capsys):
 def test_devices(capsys):
     exec(compile(DEVICES, "devices.md", "exec"), {"__name__": "page"})
     model, sentence = capsys.readouterr().out.strip().split("\n", 1)
-    # Over 25 runs one minus the cosine with what labels the rows was 0.0056 on average, at most 0.02. It is about
-    # exponential (two coordinates of noise): a false alarm has a chance of exp(-0.1 / 0.0056) = 2e-8. Without learning
-    # it is 1.
+    # Over 25 runs one minus the cosine with the true direction was 0.0056 on average, at most 0.02. It is about
+    # exponential
+    # (two coordinates of noise): a false alarm has a probability of exp(-0.1 / 0.0056) = 2e-8. Without learning it is
+    # 1.
     found, truth = [float(x) for x in model.strip("[]").split()], (1.0, -2.0, 0.5)
     cosine = sum(a * b for a, b in zip(found, truth, strict=True)) / math.hypot(*found) / math.hypot(*truth)
     assert cosine > 0.9
@@ -117,7 +118,8 @@ def test_commands_of_your_own_rows(tmp_path, monkeypatch, capsys):
     assert "SIGNAL" in plan.stdout
     assert "WARNING" not in run.stdout
     assert "for one user (column 'patient', at most 2 rows)" in " ".join(run.stdout.split())
-    # Over 30 runs 0.8206 with a standard deviation of 0.0009 (Gaussian noise in the model): a false alarm has a chance
+    # Over 30 runs 0.8206 with a standard deviation of 0.0009 (Gaussian noise in the model): a false alarm has a
+    # probability
     # below 1e-9. Without learning: 0.52.
     accuracy = json.loads(Path("first-run/metrics.json").read_text())["run"]["final_model"]["accuracy"]
     assert accuracy > 0.80
@@ -148,7 +150,7 @@ def test_sharp_edges_say_how_bad_and_what_is_done():
 
 
 def test_published_calibrations_of_offline_learners():
-    """The page's table of what is proved for printed noise, computed afresh."""
+    """The page's table of what is proved for printed noise, computed again."""
     page = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
     table = re.search(r"<!-- offline: .*?<!-- end of offline -->", page, re.DOTALL)[0]
     rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
@@ -191,7 +193,7 @@ def test_example_covtype(tmp_path, capsys, monkeypatch):
 
 
 def test_example_multiclass(tmp_path, monkeypatch):
-    """The table of a few rows; the page has the same lines, and the code that it shows runs."""
+    """The table of a few rows; the page has the same lines, and the code on it runs."""
     page = (ROOT / "docs" / "multiclass.md").read_text(encoding="utf-8")
     copy = tmp_path / "multiclass.md"
     copy.write_text(page, encoding="utf-8")

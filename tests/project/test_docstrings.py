@@ -1,4 +1,4 @@
-"""A parameter that several learners share is described in the same words: learners add to them, and change none."""
+"""Learners describe a shared parameter in the same words: they may add to them, but change none."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def shared() -> dict[str, dict[str, str]]:
 
 
 def meaning(text: str) -> str:
-    """What a text says first, up to a comma or the end of a clause."""
+    """The beginning of a text, up to a comma or the end of a clause."""
     return re.split(r"[,;:(]|\.(?=\s|$)", text)[0].strip()
 
 
@@ -50,7 +50,7 @@ def meaning(text: str) -> str:
 def test_a_shared_parameter_has_one_meaning(name: str) -> None:
     meanings = defaultdict(list)
     for kind, text in shared()[name].items():
-        # a quoted choice may stand before its own colon
+        # a quoted choice may come before its own colon
         meanings[meaning(re.sub(r'^`*"\w+"`*: ', "", text))].append(kind)
     assert len(meanings) == 1, dict(meanings)
 
@@ -58,5 +58,5 @@ def test_a_shared_parameter_has_one_meaning(name: str) -> None:
 def test_the_parameters_were_found() -> None:
     found = shared()
     assert {"delta", "adjacency", "horizon", "x_bound", "l2", "ledger", "random_state"} <= found.keys()
-    assert len(found["delta"]) == len(TABLE) - 1  # PGIGA has PIGD's
+    assert len(found["delta"]) == len(TABLE) - 1  # PGIGA shares that of PIGD
     assert found.keys() >= OWN.keys()

@@ -1,4 +1,4 @@
-"""docs/drift.md is what tools/drift_table.py writes, and says what its figures say."""
+"""docs/drift.md agrees with the output of tools/drift_table.py, and its text with the figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_command_runs(tmp_path):
 
 
 def test_the_text_of_the_page_agrees_with_its_tables():
-    """Forgetting gains on the file's order, at the default weight and without noise, and costs where nothing drifts."""
+    """Forgetting helps on the file's order, at the default weight and without noise, and costs without drift."""
     page = (ROOT / "docs" / "drift.md").read_text(encoding="utf-8")
     tables = dict(re.findall(r"<!-- (\w+): tools/drift_table.py -->(.*?)<!-- end", page, re.DOTALL))
     private, _, plain = re.split(r"epsilon = 10|Without noise", tables["learners"])

@@ -1,4 +1,4 @@
-"""docs/errata.md: every counterexample is computed anew, and every number of its paragraph is one that was computed."""
+"""docs/errata.md: every counterexample is computed again, and gives every number of its paragraph."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def paragraph(name: str, title: str) -> str:
 
 
 def last_digit(shown: str) -> Decimal:
-    """What one unit in the last printed digit is worth."""
+    """The value of one unit in the last printed digit."""
     return Decimal(1).scaleb(int(Decimal(shown.replace(",", "")).as_tuple().exponent))
 
 
@@ -84,7 +84,7 @@ def test_audits_are_those_of_the_audits_page():
 
 
 def test_headings_are_where_the_links_say():
-    """GitHub's names of headings: lower case, punctuation left out, blanks as hyphens."""
+    """GitHub's anchors of headings: lower case, without punctuation, blanks as hyphens."""
     heads = [re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in re.findall(r"^#+ (.*)", TEXT, re.M)]
     for page in ROOT.joinpath("docs").rglob("*.md"):
         text = page.read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
-"""The import direction: lower layers know nothing of higher ones, optional libraries live in one place each.
+"""The import direction: lower layers know nothing of higher ones, and optional libraries have one place each.
 
-The table in tests/support/layers.py is the design. A new module fails here until it has been given a layer.
+The table in tests/support/layers.py is the design. A new module fails here until it is assigned to a layer.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def test_every_module_has_a_layer() -> None:
 
 
 def test_the_package_itself_imports_nothing_at_run_time() -> None:
-    """Names are imported on first use, but for the table of learners, which imports nothing itself."""
+    """Names are imported on first use, except the table of learners, which itself imports nothing."""
     tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
     executed = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     names = {alias.name for node in executed if isinstance(node, ast.Import) for alias in node.names}
@@ -229,7 +229,7 @@ def test_the_check_sees_in_cython(source: str, expected: str | None) -> None:
 
 
 def test_kernels_are_plain_c_and_know_the_families_below() -> None:
-    """They include no Python and no system beyond ``LIBC``; headers stand beside their sources."""
+    """They include neither Python nor any system header beyond ``LIBC``; headers are next to their sources."""
     families = PACKAGE / "_core" / "c"
     assert {path.name for path in families.iterdir()} == KERNELS.keys()
     wrong = []
@@ -245,7 +245,7 @@ def test_kernels_are_plain_c_and_know_the_families_below() -> None:
 
 
 def test_files_stay_small() -> None:
-    """One family each, short enough to be read in one go."""
+    """One family per file, short enough to read at once."""
     suffixes = {".py", ".pyx", ".pxd", ".pyi", ".c", ".h"}
     long = {}
     for folder in ("src", "tests", "tools", "bench", "examples"):
@@ -264,7 +264,7 @@ def test_the_longest_files_exist() -> None:
 
 
 def test_the_picture_has_every_room_above_what_it_may_import():
-    """Of docs/architecture.md: a room of a higher layer stands higher, or in the same band further to the right."""
+    """In docs/architecture.md a room of a higher layer is higher, or in the same band further to the right."""
     svg = ROOT.joinpath("docs", "img", "architecture.svg").read_text(encoding="utf-8")
     texts = re.findall(r'<text [^>]*font-size: 8\.5px[^>]* x="([\d.]+)" y="([\d.]+)"[^>]*>(\w+)</text>', svg)
     places = {name: (-round(float(y)), float(x)) for x, y, name in texts}

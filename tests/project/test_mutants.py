@@ -1,4 +1,4 @@
-"""The list of changes that the tests have to find is sound, and the campaign tells what is found from what is not."""
+"""The list of mutants that the tests must detect is sound, and the campaign separates detected from undetected ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def mutants():
 
 
 def test_every_text_is_once_in_its_file_and_every_test_exists(mutants):
-    """Who changes a line that the list names changes the list: tools/mutants.toml."""
+    """A change of a line that tools/mutants.toml quotes needs a change of that list."""
     assert mutants.faults(mutants.load()) == []
 
 
@@ -65,7 +65,7 @@ def test_faults_are_found(mutants, tree):
 
 
 def test_changes_are_made_run_and_taken_back(mutants, tree, monkeypatch):
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # none of them is needed, and they take a second
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # none of the plugins is needed, and they take a second
     copy, before = mutants.Copy(tree, build="false", limit=60.0), (tree / "src" / "privol" / "figure.py").read_text()
     for words, result in (({}, "killed"), ({"find": " + 0 * x", "replace": " + x"}, "survived")):
         found = mutants.judge(a_mutant(mutants, **words), copy)
@@ -90,7 +90,7 @@ def test_mutants_declared_equivalent_are_tried_too(mutants, tree, monkeypatch, r
 
 
 def test_compiled_modules_are_rebuilt_before_tests_and_after_restoring(mutants, tree, monkeypatch):
-    """Once for a change and the one before it; tests that compile the kernels themselves come first, and need none."""
+    """Once for a change and the one before it; tests that compile the kernels come first and need no rebuild."""
     kernel, other = tree / "src" / "privol" / "kernel.c", tree / "tests" / "room" / "test_c.py"
     kernel.write_text("double bound(double x) { return 2 * x; }\n")
     other.write_text("def test_driver():\n    pass\n")
@@ -140,7 +140,7 @@ def test_rooms_and_languages_are_counted(mutants, tree):
 
 
 def test_a_second_call_continues(mutants, tree, tmp_path):
-    """Results are kept while entry, file and tests are the same; what was open or broken is tried again."""
+    """Results are kept while entry, file and tests are the same; undecided or broken ones are tried again."""
     path, mutant = tmp_path / "found.json", a_mutant(mutants)
     assert mutants.kept(path, [mutant], tree) == {}
     found = mutants.Found("figure", "half", "killed", "somebody", 1.0, True, mutants.digest_of(mutant, tree))

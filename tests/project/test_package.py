@@ -1,4 +1,4 @@
-"""The package as it is installed: names, version, types, what an import costs, what the compiled modules may use."""
+"""The installed package: names, version, types, the cost of imports, the instructions of compiled modules."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_public_names_are_complete() -> None:
 
 
 def test_type_checkers_see_every_public_name() -> None:
-    """The lazy names and the imports under TYPE_CHECKING are two lists: they must not drift apart."""
+    """The lazy names and the imports under TYPE_CHECKING are two lists: they must stay equal."""
 
     def seen(*path: str) -> set[str]:
         tree = ast.parse(SOURCES.joinpath(*path, "__init__.py").read_text(encoding="utf-8"))
@@ -96,11 +96,11 @@ def test_import_is_cheap() -> None:
     heavy = {"numpy", "scipy", "sklearn", "matplotlib", "click", "rich", "pyarrow", "mpmath", "cryptography"}
     assert "privol" in loaded
     assert not heavy & set(loaded)
-    assert [name for name in loaded if name.startswith("privol.")] == ["privol.learners"]  # the table of them
+    assert [name for name in loaded if name.startswith("privol.")] == ["privol.learners"]  # the table of learners
 
 
 def test_help_is_cheap() -> None:
-    """Help comes from click and from words alone: nothing that learns or reads is loaded for it."""
+    """Help needs click and text alone: it loads nothing that learns or reads."""
     code = """
     import json, sys
     from privol.cli import main
@@ -117,7 +117,7 @@ def test_help_is_cheap() -> None:
 
 
 def test_a_run_is_cheap(tmp_path: Path) -> None:
-    """A run loads these libraries of all that privol knows, and nothing of them that takes long without need."""
+    """The libraries that a run loads; none of those that take long is loaded without need."""
     rows = "".join(f"{i % 7},{i % 11},{'no' if i % 7 < 4 else 'yes'}\n" for i in range(600))
     tmp_path.joinpath("rows.csv").write_text("a,b,label\n" + rows)
     code = f"""
@@ -155,7 +155,7 @@ def test_guarantees_are_cheap() -> None:
 
 
 def test_optional_libraries_are_not_loaded_by_learning() -> None:
-    """The base installation has none of these, so a learner must not need them."""
+    """The base installation has none of them, so a learner must not need them."""
     code = """
     import sys, numpy, privol
     blocked = {"matplotlib", "click", "rich", "pyarrow", "dp_accounting", "networkx", "mpi4py"}
@@ -206,7 +206,7 @@ def cython_constructors(module: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("module", COMPILED)
 def test_stubs_list_the_constructors_parameters(module: str) -> None:
-    """Cython gives its classes' constructors no signature that a stub checker could read: compare the sources."""
+    """Cython gives constructors of its classes no signature that a stub checker could read: compare the sources."""
     tree = ast.parse(SOURCES.joinpath("_core", f"{module}.pyi").read_text(encoding="utf-8"))
     stubs = {}
     for node in tree.body:
@@ -223,20 +223,20 @@ def test_the_comparison_of_constructors_sees_some() -> None:
 
 @pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="only x86-64 has these levels")
 def test_compiled_modules_run_on_every_x86_64() -> None:
-    """No instruction above the baseline: a wheel must import on the oldest processor of its tag."""
+    """No instruction above the baseline: a wheel must import on the oldest processor that its tag allows."""
     objdump = shutil.which("objdump")
     if objdump is None:
         if os.environ.get("CI") == "true":
             pytest.fail("objdump (binutils) is missing; with CI=true this test may not be skipped")
         pytest.skip("objdump (binutils) is missing")
     libraries = sorted(INSTALLED.joinpath("_core").glob("*.so"))
-    # one more has what Cython would else put into each
+    # one extra object has what Cython would otherwise put into each module
     assert {library.name.split(".")[0] for library in libraries} == {"_cyutility", *COMPILED}
     # wider registers, any instruction in AVX encoding (they all begin with v), bit manipulation of later levels
     later = "andn|bextr|blsi|blsmsk|blsr|bzhi|lzcnt|mulx|pdep|pext|popcnt|rorx|sarx|shlx|shrx"
     above = re.compile(rf"%[yz]mm\d|\tv(?!err|erw)[a-z]|\t(?:{later})[lqw]?\s")
     for library in libraries:
-        # kernels for higher levels, chosen at run time, are in a section of their own
+        # kernels for higher levels, selected at run time, are in a section of their own
         command = [objdump, "-d", "-j", ".text", str(library)]
         listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert listing.count("\tret") > 10, f"{library.name} could not be disassembled"

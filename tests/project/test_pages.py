@@ -1,4 +1,4 @@
-"""The Python blocks of all pages run, in their order, and what a page promises of them is so."""
+"""The Python blocks of all pages run in order, and the promises of a page hold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from privol import audit
 
 DOCS = ROOT / "docs"
 
-#: Pages whose blocks run in tests of their own.
+#: Pages whose blocks run in separate tests.
 ELSEWHERE = {
     "devices.md": "test_docs.py",
     "multiclass.md": "test_docs.py",
@@ -64,7 +64,7 @@ def of_network() -> dict[str, Any]:
     return {}
 
 
-#: What a page takes as given: the reader's own rows.
+#: What a page assumes: the reader's own rows.
 def of_parts() -> dict[str, Any]:
     rng = np.random.default_rng(0)
     Path("rows").mkdir()
@@ -134,7 +134,7 @@ def own_learner(names: dict[str, Any], out: str) -> None:
     assert abs(names["budget"].spent.epsilon(1e-6) - 1.0) < 1e-6
 
 
-#: What the figures that a page prints must be, beyond that its code runs.
+#: What the printed figures of a page must satisfy, in addition to its code running.
 SHOWN = {
     "equal_privacy.md": equal_privacy,
     "evaluation.md": evaluation,
@@ -146,7 +146,7 @@ SHOWN = {
 @pytest.mark.parametrize("page", PAGES)
 def test_python_of_a_page(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for attack in (audit.audit, audit.audit_black_box):  # in full in tests of their own: here by few runs
+    for attack in (audit.audit, audit.audit_black_box):  # separate tests run these in full: here with few runs
         few = lambda *given, _attack=attack, **words: _attack(*given, **(words | {"runs": 400}))  # noqa: E731
         monkeypatch.setattr(audit, attack.__name__, few)
     names = {"__name__": "page", **GIVEN.get(page, dict)()}

@@ -1,4 +1,4 @@
-"""docs/prefix_sums.md says what the code computes, and what was measured agrees with it."""
+"""docs/prefix_sums.md states what the code computes, and the measurements agree with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_closed_forms_are_those_of_the_code():
 
 
 def test_what_was_measured_agrees_with_the_closed_forms():
-    """Figures of fixed noise, so this fails only where the page or a closed form changes. Five standard errors."""
+    """The noise is fixed, so this fails only if the page or a closed form changes. Five standard errors."""
     text = re.search("<!-- measured: .*?<!-- end of measured -->", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert text is not None
     number = r"([\d.,]+)"

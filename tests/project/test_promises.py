@@ -1,4 +1,4 @@
-"""Regressions of promises that an attack once broke: each test fails on the code as it was before."""
+"""Regressions of promises that an attack once broke: each test fails on the old code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def exact_simplex(w: np.ndarray, total: float) -> list[Fraction]:
 @pytest.mark.parametrize("gap", [0.5, 0.97])
 @pytest.mark.parametrize("kind", [Simplex, L1Ball])
 def test_threshold_projection_errs_by_what_is_charged(dim, gap, kind):
-    """One high entry, many equal ones just below it: a plain sum errs by d^2/8 roundings here, the same way in each."""
+    """One high entry, many equal ones just below it: a plain sum errs by d^2/8 roundings here, all in one direction."""
     rng = np.random.default_rng(dim)
     for _ in range(5):
         low = rng.random() / dim
@@ -68,7 +68,7 @@ def test_the_key_is_gone_after_close():
 
 
 def test_rows_are_scaled_when_they_are_learnt():
-    """A caller who chooses later rows by what was released, in the same buffer, still meets the bound."""
+    """If a caller chooses later rows by earlier releases, in the same buffer, they still meet the bound."""
     X = np.zeros((4, 2))
     X[:, 0] = 0.5
 
@@ -83,7 +83,7 @@ def test_rows_are_scaled_when_they_are_learnt():
 
     learner = PIGD(loss="hinge", epsilon=math.inf, l2=1.0, radius=50.0, fit_intercept=False, release="all")
     learner.fit_stream(Stream(), on_release=rewrite)
-    assert np.linalg.norm(learner.coef_) <= 1.0  # unit rows with l2 = 1; rows as written would reach 20
+    assert np.linalg.norm(learner.coef_) <= 1.0  # unit rows with l2 = 1; unscaled rows would reach 20
 
 
 def test_an_interrupt_is_raised_when_the_block_is_done(monkeypatch):
@@ -123,7 +123,7 @@ def test_an_interrupt_is_raised_when_the_block_is_done(monkeypatch):
 def test_a_run_that_left_the_finite_numbers_releases_nothing():
     learner = PIGD(loss="logistic", horizon=10, release="last", random_state=0)
     learner.partial_fit(np.eye(2), [0, 1], classes=[0, 1])
-    learner.set_params(on_invalid="zero")  # has no effect on the run that is open
+    learner.set_params(on_invalid="zero")  # has no effect on the open run
     with pytest.raises(InvalidRow, match="row 3"):
         learner.partial_fit([[0.1, np.nan]], [1])
     with pytest.raises(InvalidRow, match="row 3"):

@@ -10,13 +10,13 @@ from places import ROOT
 
 SOURCE = ROOT / "src" / "privol"
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-# What the example of a recipe is called in the sources; whatever names it is a file that the next one would touch too.
+# The name of a recipe's example in the sources; a file that contains it is one that the next example would touch too.
 TRACES = {
     "A loss": r"(?i)smooth_?hinge",
     "A learner": r"\bNOGD\b|\bnogd\b|\bGradientRun\b|\bpv_gradient_plan\b|\bcalibrate_gradients\b",
     "A format of files": r"(?i)libsvm",
 }
-# Files that name an example and that the next one would not touch, each with a reason.
+# Files that name an example but that the next one would not touch, each with a reason.
 BESIDE: dict[str, dict[str, str]] = {
     "A loss": {
         "src/privol/audit/_cases.py": "the loss that shows most of what PGIGA releases",
@@ -45,7 +45,7 @@ def recipe(title: str) -> str:
 
 
 def listed(title: str) -> set[str]:
-    """Files of a recipe's list; a file in parentheses stands beside the one before."""
+    """Files of a recipe's list; a file in parentheses belongs to the previous one."""
     found: set[str] = set()
     for line in re.findall(r"^- (.*)$", recipe(title), re.MULTILINE):
         (first,) = re.findall(r"^`([^`]+)`", line)
@@ -93,7 +93,7 @@ def test_a_list_is_complete(title: str) -> None:
 
 
 def test_a_learner_costs_five_files() -> None:
-    """Learner, calibration and kernel, beside proof and test; the table's row, stubs and headers go with them."""
+    """Learner, calibration and kernel, with proof and test; the table's row, stubs and headers go with them."""
     own = {path for path in listed("A learner") if Path(path).name != "__init__.py"}
     assert {re.sub(r"^(pv)?_|s$", "", Path(path).stem) for path in own} == {"gradient"}
 

@@ -1,4 +1,4 @@
-"""Rooms do not reach into each other, modules do not import in circles, and a name of a file stands for one thing."""
+"""Rooms do not use each other's internals, imports have no cycles, and a file name stands for one thing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from places import ROOT
 
 PACKAGE = ROOT / "src" / "privol"
 
-#: Calls and methods that take a name as a text.
+#: Functions and methods that take a name as text.
 BY_TEXT = {"delattr", "get", "getattr", "hasattr", "pop", "setattr"}
 
-#: Names of files in several rooms, or twice in one, and the one thing that they stand for in all of them.
+#: File names that occur in several rooms, or twice in one, and the one thing that they stand for everywhere.
 ONE_THING = {
     "account": "what a run may spend, and has spent; the command says it",
     "audit": "claims beside what runs prove; the command and the computation",
@@ -67,7 +67,7 @@ def own(node: ast.expr) -> bool:
 
 @cache
 def defined() -> dict[str, set[str]]:
-    """Names that each room defines: functions, classes, attributes, variables; of compiled modules all words."""
+    """Names that each room defines: functions, classes, attributes, variables; for compiled modules all words."""
     found: dict[str, set[str]] = defaultdict(set)
     for path, tree in sources().items():
         for node in ast.walk(tree):
@@ -85,7 +85,7 @@ def defined() -> dict[str, set[str]]:
 
 
 def names_read(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
-    """Underscore names that a module reads of objects, by a dot or as a text: line, name, how."""
+    """Underscore names that a module reads from objects, by attribute or as text: line, name, how."""
     for node in ast.walk(tree):
         texts: list[ast.expr] = []
         if isinstance(node, ast.Attribute) and private(node.attr):
@@ -103,10 +103,10 @@ def names_read(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
 
 
 def foreign_reads(tree: ast.AST, room: str, package: tuple[str, ...], names: dict[str, set[str]]) -> list[str]:
-    """Where a module reads an underscore name of another room, or imports one, or from a module with such a name.
+    """Where a module reads or imports an underscore name of another room, or imports from a module with such a name.
 
     Rooms with an underscore (``_core``, ``_files``) are private to the package as a whole. A name that both rooms
-    define counts as the reader's own: nothing here knows the types of objects.
+    define counts as the reader's own, because this check does not know the types of objects.
     """
     foreign = set().union(*(known for other, known in names.items() if other != room)) - names[room]
     found = [f"{line}: {how}" for line, name, how in names_read(tree) if name in foreign]
@@ -189,7 +189,7 @@ def test_no_circles() -> None:
 
 
 def test_file_names_that_repeat_are_listed() -> None:
-    """``run`` was four things in four rooms. Whoever gives a file the name of another says here what both are."""
+    """``run`` once was four things in four rooms. A file with the name of another one needs an entry for both."""
     homes = defaultdict(set)
     for path in [*sources(), *PACKAGE.rglob("*.pyx")]:
         if path.stem not in ("__init__", "__main__"):

@@ -1,4 +1,4 @@
-"""The site: what its check finds; where one is built (``PRIVOL_SITE``), that a browser shows it without a network."""
+"""The site: the findings of its check; where one is built (``PRIVOL_SITE``), a browser shows it without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What needs no prover of the machine-checked arithmetic, and that its derivation notices what is too small."""
+"""Machine-checked arithmetic without a prover: the derivation detects allowances that are too small."""
 
 import dataclasses
 from fractions import Fraction
@@ -27,7 +27,7 @@ def test_an_allowance_below_the_derived_one_is_noticed(first_pass):
     margin = first_pass.single_margin(gaussian, narrow, widest)
     short = dataclasses.replace(narrow, limit_added=narrow.limit_added - margin * Fraction(101, 100))
     assert first_pass.single_margin(gaussian, short, widest) < 0 < margin
-    # each of the other allowances counts too: without it something is decided that may be wrong
+    # each of the other allowances matters too: without it a case is decided that may be wrong
     for field, value in (
         ("relative_added", 0),
         ("relative_factor", Fraction(99, 100)),

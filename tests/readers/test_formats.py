@@ -1,4 +1,4 @@
-"""The registry of formats: whatever stands in it can be opened, counted and told, and is named where it must be."""
+"""The registry of formats: every entry can be opened, counted and recognised, and is named where it must be."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_same_rows_in_every_format(tmp_path, name):
     nameless = tmp_path / "rows"
     WRITERS[name](nameless)
     assert digest(open_stream(nameless, classes=(0, 1), format=name, block_rows=3)) == expected
-    assert digest(open_stream(nameless, classes=(0, 1), block_rows=3)) == expected  # by its first bytes or its look
+    assert digest(open_stream(nameless, classes=(0, 1), block_rows=3)) == expected  # by its first bytes or its form
     assert (by_start(nameless.read_bytes()) is FORMATS[name]) == bool(FORMATS[name].starts)
     told = "format" in "".join(open_stream(nameless, classes=(0, 1)).conditions)
     assert told == (not FORMATS[name].starts)

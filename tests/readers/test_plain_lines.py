@@ -1,4 +1,4 @@
-"""Plain CSV and libsvm by kernels: the same columns and rows as by the readers that take anything."""
+"""Plain CSV and libsvm read by kernels: the columns and rows equal those of the general readers."""
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,7 @@ def read(path, **options):
         assert str(column.type) == {"number": "double", "cells": "string"}.get(kind, str(column.type))
         assert kind != "text" or column.type == pa.dictionary(pa.int32(), pa.string())
         cells = column.to_pylist()
-        if kind == "cells":  # whoever looks at these knows the markers
+        if kind == "cells":  # code that reads these knows the markers
             cells = [None if cell is None or cell.strip() in ("", "?", "NA", "-7") else cell for cell in cells]
         whole[name] = [cell.hex() if isinstance(cell, float) else cell for cell in cells]
     return whole

@@ -1,4 +1,4 @@
-"""The thread that reads ahead: the same blocks and errors as without it, and never a thread left behind."""
+"""The thread that reads ahead: the same blocks and errors as without it, and no thread left behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def until(condition):
 
 @pytest.fixture(autouse=True)
 def nothing_left(monkeypatch):
-    """And whoever closes an iterator waits for its thread, however slowly the machine gives it its turn."""
+    """Closing an iterator also waits for its thread, however slow the machine is."""
     monkeypatch.setattr(ahead, "PATIENCE", WAIT)
     assert not threads()
     yield
@@ -49,7 +49,7 @@ def nothing_left(monkeypatch):
 
 
 class Rows(Source):
-    """Pieces of one row each, which note that they were made, in which thread, and when the source was closed."""
+    """Pieces of one row each, which record that and in which thread they were made, and when the source was closed."""
 
     facts = Facts(name="rows")
     n_features = 1
@@ -159,7 +159,7 @@ def test_the_thread_ends_with_its_consumer(end):
 
 
 def test_closing_interrupts_a_long_block():
-    """One block of all rows: the thread must look between pieces, not between blocks."""
+    """One block of all rows: the thread must check between pieces, not between blocks."""
 
     class Slow(Rows):
         def pieces(self, limit, progress):
@@ -188,7 +188,7 @@ def test_an_interrupt_while_waiting_reaches_the_consumer(monkeypatch):
         def pieces(self, limit, progress):
             for piece in super().pieces(limit, progress):
                 yield piece
-                if not stopping.is_set():  # one signal: another might come while the first is dealt with
+                if not stopping.is_set():  # one signal: another might come while the first is handled
                     os.kill(os.getpid(), signal.SIGINT)
                     until(stopping.is_set)
 

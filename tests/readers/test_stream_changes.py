@@ -67,7 +67,7 @@ def test_a_last_line_that_was_being_written_is_left_out_of_every_pass(tmp_path, 
     append(path, b"56\n1,7\n")
     assert stream.count_rows() == 2
     assert rows_of(stream) == [1, 2]
-    # what is seen of it decides, not what it becomes
+    # the part of the line that is there decides, not the later line
     path.write_bytes(b"1,1\n1,2\n1,3")
     stream = open_stream(path)
     append(path, b"\n1,4\n")
@@ -231,7 +231,7 @@ def test_standard_input_that_cannot_be_used(monkeypatch):
     ],
 )
 def test_rows_to_predict_may_lack_their_target_without_a_header(monkeypatch, tmp_path, text, lacking):
-    """Standard input cannot be looked at before the names are chosen."""
+    """Standard input cannot be inspected before the names are chosen."""
     schema = {
         "file": {"format": "csv", "sep": ",", "names": ["a", "u", "k", "b", "t"]},
         "target": {"column": "t", "positive": ["yes"], "negative": ["no"]},
@@ -275,7 +275,7 @@ def test_an_interrupt_gets_through_to_a_reader_that_waits(text):
         reader.stdin.write(text)
         reader.stdin.flush()
         assert reader.stdout.readline() == b"ready\n"
-        time.sleep(0.5)  # so that it waits for more; an interrupt before would end it, too
+        time.sleep(0.5)  # so that it waits for more; an earlier interrupt would also end it
         reader.send_signal(signal.SIGINT)
         killer = threading.Timer(WAIT, reader.kill)
         killer.start()

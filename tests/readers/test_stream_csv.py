@@ -1,4 +1,4 @@
-"""CSV as it is found: separators, quotes, comments, markers, encodings, and the errors that name the row."""
+"""CSV in real use: separators, quotes, comments, markers, encodings, and errors that name the row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def opened(folder, text, name="d.csv", **options):
 
 
 def read(columns, *kinds):
-    """All rows, the kinds given by their first letters in the order of the columns ("-": not asked for)."""
+    """All rows, with the kinds by their first letters in the order of the columns ("-": not requested)."""
     words = {"n": "number", "t": "text"}
     wanted = {name: words[k] for name, k in zip(columns.names, kinds[0], strict=True) if k != "-"}
     rows = []
@@ -45,8 +45,8 @@ def read(columns, *kinds):
         ("d.csv", "a\tb\n1\t2\n", 2),
         ("d.csv", "a|b\n1|2\n", 2),
         ("d.csv", "a,b\n1,2\n", 2),
-        ("d.csv", "1,5;2,5;0\n3,5;4,5;1\n", 3),  # decimal commas make a comma cut consistently, too
-        ("d.csv", "a,b,c\nx;y,1,2\nz,3,4\n", 3),  # a semicolon here and there is text
+        ("d.csv", "1,5;2,5;0\n3,5;4,5;1\n", 3),  # with decimal commas, a comma also cuts consistently
+        ("d.csv", "a,b,c\nx;y,1,2\nz,3,4\n", 3),  # an occasional semicolon is text
         ("d.csv", '"a;b";c\n"1;2";3\n', 2),
         ("d.tsv", "a,b\tc\n1,2\t3\n", 2),
         ("d.tsv.gz", "a,b\tc\n1,2\t3\n", 2),
@@ -126,7 +126,7 @@ def test_a_decimal_comma(tmp_path):
     assert read(opened(tmp_path, text, decimal=","), "nt") == [(1.5, "x,y"), (-2000, None), (None, ",5")]
     fails(lambda: read(opened(tmp_path, text, sep=";"), "nt"), "row 1", "'1,5'", 'decimal = ","', row=1)
     fails(lambda: read(opened(tmp_path, "a;b\n1,5;1\n1.5;1\n", decimal=","), "nn"), "row 2", "'1.5'", row=2)
-    # also where the careful look decides, because of the many blanks
+    # also where the careful reader decides, because of the many blanks
     assert read(opened(tmp_path, "a;b\n1,5;1\n            ;?\n", decimal=",", missing=("?",)), "nn")[0] == (1.5, 1)
 
 
@@ -148,7 +148,7 @@ def test_a_wrong_encoding_names_row_and_column_and_suggests_another(tmp_path, ra
     columns = opened(tmp_path, b"a,b\n1,x\n2," + raw + b"\n")
     message = fails(lambda: read(columns, "nt"), "row 2", "column 'b'", "UTF-8", f'encoding="{codec}"', row=2)
     assert "5 " in message or "caf" in message
-    assert read(columns, "n-") == [(1,), (2,)]  # a column that is not wanted is not decoded
+    assert read(columns, "n-") == [(1,), (2,)]  # an unrequested column is not decoded
     fails(lambda: opened(tmp_path, b"a," + raw + b"\n1,2\n"), "header", "column 1", f'encoding="{codec}"')
 
 
@@ -249,12 +249,12 @@ def test_adult_and_diabetes(data_folder):
         assert sum(cell is None for _, cell in read_rows) == absent
 
 
-# --- what is too long ----------------------------------------------------------------------
+# --- lines that are too long --------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_a_line_of_100_megabytes(tmp_path):
-    """It is refused in bounded memory: reading it whole, packed or not, would take three times what is allowed."""
+    """It is refused in bounded memory: reading it whole, compressed or not, would take three times the limit."""
     line = b"1,2\n" * 3 + b"1" * (100 << 20)
     plain = tmp_path / "d.csv"
     plain.write_bytes(line)

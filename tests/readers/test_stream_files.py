@@ -1,4 +1,4 @@
-"""Streams of files: the libsvm readers agree, files are closed, memory is flat, real files."""
+"""Streams of files: the libsvm readers agree, files are closed, memory is constant, real files."""
 
 from __future__ import annotations
 
@@ -114,10 +114,11 @@ print(rows, int(peak.split()[1]) * 1024)
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the peak is read from /proc")
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "npy"])
 def test_memory_is_flat(tmp_path, kind):
-    """Two and a half times the rows may not cost half of what the additional rows weigh as an array.
+    """Two and a half times the rows may not cost half of the size of the additional rows as an array.
 
-    The files are larger than a few chunks, so that reading one whole (as text,
-    columns or rows) fails; 40 columns make 320 bytes a row.
+    The files are larger than a few chunks, so that reading one whole (as text, columns or rows) fails; 40 columns make
+    320
+    bytes a row.
     """
     few, many = 100_000, 250_000
     for rows in (few, many):
@@ -133,7 +134,7 @@ def test_memory_is_flat(tmp_path, kind):
         assert read == rows
         return found
 
-    # What allocators keep depends on how threads met: a reader that holds more rows does so every time.
+    # What allocators keep depends on the timing of threads: a reader that holds more rows does so every time.
     assert any(peak(many) - peak(few) < (many - few) * 320 / 2 for _ in range(3))
 
 

@@ -33,7 +33,7 @@ def read(columns, **kinds):
 
 @pytest.fixture(params=["both", "slow"])
 def parsers(request, monkeypatch):
-    """Every test with both parsers, and with the json module alone."""
+    """Run every test with both parsers, and with the json module alone."""
     if request.param == "slow":
         monkeypatch.setattr(JsonColumns, "_parse_fast", lambda *args: None)
 
@@ -130,7 +130,7 @@ def test_a_new_key_after_the_first_lines(tmp_path, parsers):
     columns = opened(tmp_path, text)
     assert columns.names == ("a",)
     fails(lambda: read(columns, a="number"), "row 1001", "'late'", "row 1001", row=1001)
-    # asked for, it is known
+    # a requested key is known
     assert read(columns, late="number")[-2:] == [(None,), (3,)]
     assert opened(tmp_path, '{"a": 1}\n' * (json_reader.HEAD_LINES - 1) + '{"b": 2}\n').names == ("a", "b")
 

@@ -1,4 +1,4 @@
-"""Pipes that pause: rows are handed out when they have come, the same wherever the pieces end, and nobody hangs."""
+"""Pipes that pause: rows are delivered on arrival, equal for any cut into pieces, and nothing hangs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def text_of(kind, first, last):
 
 
 class Script(io.RawIOBase):
-    """A file object that is no file of the operating system: gives piece after piece, one a read."""
+    """A file object that is not a file of the operating system: one piece per read."""
 
     def __init__(self, pieces):
         self.pieces = [piece for piece in pieces if piece]
@@ -118,14 +118,14 @@ def pipe():
 
 
 def take(blocks, n):
-    """Take blocks until n rows are there, or more."""
+    """Take blocks until at least n rows are there."""
     rows = 0
     while rows < n:
         rows += next(blocks).X.shape[0]
     return rows
 
 
-# ---- rows that have come ------------------------------------------------------------------------------------
+# ---- rows on arrival ----------------------------------------------------------------------------------------
 
 
 @posix
@@ -159,7 +159,7 @@ def test_rows_are_handed_out_as_they_arrive(kind, read_ahead):
         ("1\n", 1, {"header": False, "target": False}),
         ("1,2\n3,4\n", 2, {}),
         ("\ufeffa,t\r\n1,2\r\n", 1, {}),
-        ("a;b,t\n1,3\n", 1, {}),  # the second line tells that it is the comma
+        ("a;b,t\n1,3\n", 1, {}),  # the second line shows that it is the comma
         ("1;2\n", 1, {"header": False, "sep": ";"}),
         ("a;t\n1,5;2\n", 1, {"schema": {**BARE, "file": {"sep": ";", "decimal": ","}}}),
         ('{"a":1,"t":2}\n', 1, {}),
@@ -179,7 +179,7 @@ def test_opening_waits_for_the_first_lines_alone(text, rows, options):
 
 @posix
 def test_an_unsettled_separator_is_waited_for():
-    """Two lines might be of semicolons, twenty show that they are not: as in a file."""
+    """Two lines suggest semicolons, twenty show otherwise: as in a file."""
     text = "1;2,3\n4;5,6\n" + "7;8;9,1\n" * 18
     with pipe() as (file, send, _):
         send(text[:12])
@@ -216,7 +216,7 @@ def test_more_lines_do_not_change_a_settled_separator():
 @posix
 @pytest.mark.parametrize("schema", [SCHEMA, JOINED])
 def test_rows_that_wait_for_their_block_are_handed_out_before_the_pause(monkeypatch, schema):
-    """A chunk is full, the next line unfinished, or all that follows is dropped: the rows before do not wait."""
+    """A chunk is full, the next line unfinished, or all later rows are dropped: the rows before do not wait."""
     monkeypatch.setattr(text_files, "CHUNK_BYTES", 16)
     with pipe() as (file, send, close):
         send("a,u,k,t\n" + "".join(f"{i},ann,{i},yes\n" for i in range(5)) + "7,b")
@@ -231,7 +231,7 @@ def test_rows_that_wait_for_their_block_are_handed_out_before_the_pause(monkeypa
 
 
 def test_rows_are_handed_out_before_a_read_that_may_wait(monkeypatch):
-    """Nobody knows whether such an object has more: each read may be the one that waits."""
+    """It is unknown whether such an object has more data: each read may wait."""
     monkeypatch.setattr(text_files, "CHUNK_BYTES", 16)
     rows, known = [], []
 
@@ -491,9 +491,9 @@ print(learner.coef_.tobytes().hex(), learner.n_releases_)
 
 
 @posix
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])  # whatever the format, rows are handed out when they have come
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])  # in every format, rows are delivered on arrival
 def test_rows_of_a_slow_producer_are_learnt_when_they_come(tmp_path, kind):
-    """The producer sends nothing until the consumer has said that it has learnt what came, and made its releases."""
+    """The producer waits until the consumer confirms that it has learnt the rows and made its releases."""
     path = write(tmp_path, {"jsonl": "d.jsonl", "libsvm": "d.svm"}.get(kind, "d.csv"), text_of(kind, 0, 37))
     whole = PIGD(epsilon=1.0, delta=1e-3, horizon=37, release=5, radius=1.0, loss="squared", random_state=3)
     whole.fit_stream(open_stream(path, **FORMATS[kind][1]))
@@ -562,13 +562,13 @@ except KeyboardInterrupt:
     ("how", "ahead", "pack"),
     [
         ("exit", "ahead", bytes),
-        ("exit", "ahead", gzip.compress),  # its thread waits in a read, which cannot be ended, and is left behind
+        ("exit", "ahead", gzip.compress),  # its thread waits in a read that cannot be ended, and is left behind
         ("interrupt", "ahead", bytes),
         ("interrupt", "here", bytes),
     ],
 )
 def test_leaving_a_silent_pipe_does_not_hang(how, ahead, pack):
-    """The producer has stalled and keeps its pipe open: it is this process that must end."""
+    """The producer has stalled and keeps its pipe open: this process must end."""
     with watched(start(LEAVE, how, ahead)) as process:
         process.stdin.write(pack(b"1,2\n3,4\n5,6"[: None if pack is bytes else 8]))
         process.stdin.flush()
@@ -582,7 +582,7 @@ def test_leaving_a_silent_pipe_does_not_hang(how, ahead, pack):
 
 @posix
 def test_a_stalled_producer_costs_hardly_any_polling(monkeypatch):
-    """While it waits it looks a few times a second, not all the time."""
+    """While it waits it polls a few times a second, not continuously."""
     looks = []
     silent = pipes.Input.silent
     monkeypatch.setattr(pipes.Input, "silent", lambda self, seconds: looks.append(seconds) or silent(self, seconds))

@@ -1,4 +1,4 @@
-"""Directories and patterns of parts: one stream, errors that name the part and the row in it."""
+"""Directories and patterns of parts: one stream, and errors that name the part and the row in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZES = (40, 25, 35)
 
 @pytest.fixture
 def parts(tmp_path):
-    """A function that writes the same three parts in a format, columns in another order in each."""
+    """A function that writes the same three parts in a format, each with another order of columns."""
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(sum(SIZES), 3)).round(6), rng.integers(0, 2, sum(SIZES)).astype(float)
     cuts = np.cumsum((0, *SIZES))
@@ -162,7 +162,7 @@ def test_errors_name_the_part_and_the_row_in_it(parts, block_rows):
         write(folder, "part-2.csv", text + "\n" + bad)
         fails(drain(folder, target="t", classes=(0, 1), block_rows=block_rows), *words, row=66)
         write(folder, "part-2.csv", text)
-    # a thousand rows in all: the row of the whole is easy to read
+    # a thousand rows in all: the row number in the whole is easy to read
     write(folder, "part-0.csv", "a,b,t,c\n" + "1,2,1,3\n" * 2000)
     write(folder, "part-3.csv", "a,b,t,c\n1,2,1,x")
     fails(drain(folder, target="t"), "part-3.csv, row 1 (row 2,066 of all)", row=2066)
@@ -221,7 +221,7 @@ def test_invalid_directories_of_parts_are_refused(tmp_path):
     fails(lambda: open_stream(tmp_path), "the directory 'more'", "pattern")
     write(tmp_path / "more", "b.csv", "3,4\n")
     assert together(open_stream(str(tmp_path / "**" / "*.csv")))[1].tolist() == [2, 4]
-    # a file with such a name is that file
+    # a file with such a name takes precedence
     write(tmp_path, "a[1].csv", "9,9\n")
     assert together(open_stream(str(tmp_path / "a[1].csv")))[1].tolist() == [9]
 

@@ -1,4 +1,4 @@
-"""Files behind URLs: an object store that this process serves, read through pyarrow as files on disk are."""
+"""Files behind URLs: an object store that this process serves, read through pyarrow like files on disk."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ KEY = "ABSOLUTELYSECRET"
 
 
 class Store(BaseHTTPRequestHandler):
-    """As much of S3 as reading takes: sizes, ranges of objects, and lists of a folder."""
+    """The part of S3 that reading needs: sizes, ranges of objects, and listings of a folder."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # or what follows the headers waits 40 ms for the other side
+    disable_nagle_algorithm = True  # otherwise the data after the headers wait 40 ms for the other side
 
     def log_message(self, *args):
         pass
@@ -77,7 +77,7 @@ class Store(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def store(monkeypatch):
-    """Objects by key, each with its time, and the way to make a URL of a key."""
+    """Objects by key, each with its time, and a way to make a URL from a key."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Store)
     server.daemon_threads = True
     server.objects = {}
@@ -137,7 +137,7 @@ def test_an_object_that_changes_is_no_longer_read(tmp_path, store):
 
 def test_errors_about_urls_show_no_key(store):
     store.objects["empty.csv"] = b"", 1
-    url = store.url("rows.csv").replace(f":{store.server_port}", ":9")  # nobody answers there
+    url = store.url("rows.csv").replace(f":{store.server_port}", ":9")  # nothing listens there
     unread, unknown = "cannot be read", "cannot be opened by pyarrow's file systems"
     cases = (
         (store.url("none.csv"), ("none.csv", "there is no such file")),
@@ -157,7 +157,7 @@ def test_errors_about_urls_show_no_key(store):
             open_stream(wrong)
         return found.value
 
-    with ThreadPoolExecutor() as pool:  # each tries again for seconds where nobody answers
+    with ThreadPoolExecutor() as pool:  # each retries for seconds where nothing listens
         errors = list(pool.map(refused, [wrong for wrong, _ in cases]))
     for error, (_, words) in zip(errors, cases, strict=True):
         assert all(word in str(error) for word in words), str(error)

@@ -1,4 +1,4 @@
-"""Figures on data sets: what is read, and what they measure; small sizes of all figures run without any file."""
+"""Figures on data sets: what is read and what they measure; small versions of all figures run without any file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of the papers: what a verdict rests on, what a sample may say, what is written where."""
+"""Figures of the papers: the basis of a verdict, what a sample may state, and what is written where."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_names_are_the_papers_own():
 def test_a_number_agrees_within_its_tolerance_and_two_standard_errors():
     assert against("a", 1.0, [1.1], 0.1000001).agrees
     assert not against("a", 1.0, [1.11], 0.1).agrees
-    assert result().verdict == "not compared"  # of nothing nobody can say that it agrees
+    assert result().verdict == "not compared"  # without a comparison there is no verdict
     wide = [1.0, 1.4]  # mean 1.2, standard error 0.2
     assert against("a", 1.59, wide, 0.0).agrees
     assert not against("a", 1.61, wide, 0.0).agrees
@@ -102,7 +102,7 @@ def test_one_run_has_no_deviation():
 
 
 def test_legends_hide_nothing_and_labels_do_not_overlap():
-    """Drawn at its real size: no legend over axes, no label of an axis over another."""
+    """Drawn at its real size: no legend over axes, no axis label over another."""
     for name in ("zhang2018 fig. 3", "chaudhuri2008 fig. 1"):
         drawn = panels_figure(sample(name).measured.panels)
         drawn.canvas.draw()
@@ -152,7 +152,7 @@ def test_results_go_into_a_folder_of_the_users_and_replace_none_of_another_size(
     out = here / "privol-reproduce"
     done = privol_cli("reproduce", "zhang2018 fig. 4", "--runs", "2", "--quiet")
     assert (done.exit_code, done.stderr) == (OK, "")
-    said = done.stdout.splitlines()  # of one figure: every number beside the paper's
+    said = done.stdout.splitlines()  # for one figure: every number with the paper's
     assert said[0].startswith("zhang2018 fig. 4: ")
     assert "  agrees  bound, 1 bits: 5.77, paper 5.7735" in said
     assert said[-1] == "Written to privol-reproduce: zhang2018-fig-4.md, index.md, results.json. Not private."
@@ -176,7 +176,7 @@ def test_results_go_into_a_folder_of_the_users_and_replace_none_of_another_size(
 
 
 def needing(monkeypatch, *files):
-    """Let a figure need data sets."""
+    """Make a figure require data sets."""
     figure = replace(FIGURES[0], files=files)
     monkeypatch.setattr(registered, "FIGURES", (figure, *FIGURES[1:]))
     return figure
@@ -208,7 +208,7 @@ def test_figures_without_their_data_are_left_out_when_told_to(here, monkeypatch)
     record = run_json("reproduce", *names, "--runs", "2", "--skip-missing")
     assert record["left_out"] == [figure.name]
     assert [one["name"] for one in record["results"]] == ["zhang2018 fig. 4"]
-    assert privol_cli("reproduce", figure.name, "--skip-missing").exit_code == DATA  # nothing is left
+    assert privol_cli("reproduce", figure.name, "--skip-missing").exit_code == DATA  # nothing remains
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(here):
@@ -238,7 +238,7 @@ def test_the_page_has_every_result_and_every_drawing():
     assert [(cells[0], cells[2].strip("`"), cells[3]) for cells in rows] == [
         (f.name, f"privol reproduce {f.slug}", f"**{verdicts.get(f.name, 'not measured')}**") for f in FIGURES
     ]
-    assert all(f.files for f in FIGURES if f.name not in KEPT)  # not measured for want of their data alone
+    assert all(f.files for f in FIGURES if f.name not in KEPT)  # not measured only because their data are missing
     assert all(record["why"] == find((name,))[0].why for name, record in KEPT.items())
     assert not any(record["quick"] for record in KEPT.values())
     for name, what in NO_FIGURES.items():
@@ -276,9 +276,9 @@ def test_tables_of_other_pages_are_those_of_the_results():
 
 
 def test_a_small_rerun_agrees_with_the_page():
-    """Other keys, 60 runs: each mean within five of its standard errors and those of the page's 400 runs.
+    """Other keys, 60 runs: each mean is within five standard errors of its own and of the page's 400 runs.
 
-    The means of a row are Gaussian but for tails: all seven pass but for one in 10^5 times.
+    The means of a row are Gaussian up to tails: all seven pass except once in 10^5 times.
     """
     from privol.reproduce import zhang2018
 

@@ -1,4 +1,4 @@
-"""Figures on synthetic rows: the computation, against exact values and the laws that the papers state."""
+"""Figures on synthetic rows: the computation against exact values and the distributions that the papers state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_measured_regret_is_the_exact_one():
 
 
 def test_rows_are_drawn_as_the_slides_have_them():
-    """Within the margin 0.1 of a plane lie 24 % of the sphere in ten dimensions, and a fifth of their labels turn."""
+    """24 % of the sphere in ten dimensions lies within 0.1 of a plane, and a fifth of the labels there are flipped."""
     separable, noisy = chaudhuri2008.LAWS
     for law, wrong in ((separable, 0.0), (noisy, 0.0471)):
         X, y = law.draw(17_500, 3)
@@ -47,7 +47,7 @@ def test_rows_are_drawn_as_the_slides_have_them():
 
 
 def test_one_printed_error_is_found_now():
-    """Deviation of a fold 0.053: the mean of ten misses by six of its own, 0.1, below 1e-8; labels at random: 0.5."""
+    """Deviation of a fold 0.053: the mean of ten is off by six of its own, 0.1, below 1e-8; random labels: 0.5."""
     law = chaudhuri2008.LAWS[0]
     found = chaudhuri2008.errors(law, ObjectivePerturbation, 0.017, "published", 2)
     assert len(found) == 10

@@ -1,4 +1,4 @@
-"""Learners and estimators in River: its own checks of estimators, its pipelines, its evaluation."""
+"""Learners and estimators in River: River's own checks of estimators, its pipelines, its evaluation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ river = pytest.importorskip("river")
 from river import base, checks, compose, datasets, drift, evaluate, metrics, preprocessing  # noqa: E402
 
 ROWS = 5000
-# of learners whose own defaults are for other losses, for a last release alone, or for a number of nodes
+# for learners whose own defaults are for other losses, for a last release alone, or for a number of nodes
 WORDS = {"pigd": {"release": "all"}, "pgiga": {"release": "all"}, "pqftl": {"loss": "squared"}}
 
 
@@ -27,7 +27,7 @@ def made(name, **words):
 
 
 def check(model):
-    """All of River's checks: none is left out."""
+    """All of River's checks, without exception."""
     assert model._unit_test_skips() == set()
     for one in checks.yield_checks(model):
         one(model.clone())
@@ -44,7 +44,7 @@ def test_checks_of_river_pass_for_learners(name):
 def test_checks_of_river_pass_for_losses(loss):
     words = {"classes": ["brickface", "cement", "foliage", "grass", "path", "sky", "window"]}
     model = as_river(made("dpftrl", loss=loss), **(words if loss == "softmax" else {}))
-    if loss == "softmax":  # River asks a learner of several classes about streams of other labels
+    if loss == "softmax":  # River asks a learner of several classes about streams with other labels
         assert model._multiclass
         evaluated = evaluate.progressive_val_score(datasets.ImageSegments().take(300), model, metrics.Accuracy())
         assert evaluated.get() > 0
@@ -65,7 +65,7 @@ def test_checks_of_river_pass_for_estimators(model):
 
 
 def test_the_learner_is_the_same():
-    """What River hands over is learnt as if it came without River."""
+    """Rows from River are learnt as if they came without River."""
     rows = list(datasets.Phishing().take(300))
     model, plain = as_river(made("dpftrl")), made("dpftrl").declare_classes([False, True])
     for x, y in rows:
@@ -81,7 +81,7 @@ def test_the_learner_is_the_same():
 
 
 def test_pipelines_and_progressive_evaluation():
-    """By River's figures, with a selection before the learner, and a detector of drifts beside it."""
+    """By River's figures, with a selection before the learner and a drift detector next to it."""
     model = as_river(made("adaptive", epsilon=100.0))
     pipeline = compose.Discard("age_of_domain") | model
     detector, seen = drift.ADWIN(), 0
@@ -95,7 +95,7 @@ def test_pipelines_and_progressive_evaluation():
 
 
 def test_one_hot_features_come_and_go():
-    """A feature that a row lacks is 0, one that the first row did not have is left out: privol knows what was said."""
+    """A missing feature is 0 and an undeclared one is ignored: the run has the declared features."""
     encode = compose.Select("town") | preprocessing.OneHotEncoder()
     pipeline = encode | as_river(made("dpftrl"), features=["town_Oslo", "town_Bergen"])
     for k in range(60):
