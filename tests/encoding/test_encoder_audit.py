@@ -318,8 +318,7 @@ def audit(mechanism, adjacency="replace", share=1.0):
 
     The statistic is the projection of the noisy counts onto their difference, which is optimal: it is normal, with the
     variance of the noise, and its means are mu deviations apart. The check compares it with mu as an estimate, and by
-    the
-    errors of the threshold test half-way, with the bounds of Clopper and Pearson, which assume no distribution.
+    the errors of the threshold test half-way, with the bounds of Clopper and Pearson, which assume no distribution.
     """
     make, (one, other), runs = MECHANISMS[mechanism]
     runs = int(runs * share)

@@ -440,8 +440,7 @@ def test_what_transforms_may_round_away_is_charged(monkeypatch):
     runs = 0.5, [0.3] * 4 + [0.2]
     best = compose_fixed(*runs, delta)
     assert best == 0.0  # no divergence was found
-    # a product of transforms: each has its own rounding error, relative and in the Euclidean norm, and their sum is a
-    # sum
+    # a product of transforms: each has its own rounding error, relative and in the Euclidean norm, and errors add up
     points, charge, norm = len(parts[0]) + 1, 0.0, float(np.linalg.norm(parts[0]))
     for part in parts[1:]:
         points, own = points + len(part), float(np.linalg.norm(part))

@@ -108,8 +108,7 @@ def test_a_row_moves_its_own_epoch_alone(renewal, adjacency):
     """Two runs with the same noise and one different gradient: the change of what is perturbed, in standard deviations.
 
     It is that of the row's epoch, at most mu, and almost mu for the first row of an epoch: two thirds of the noise
-    would
-    exceed mu. All other epochs differ only in the values from which their sums begin.
+    would exceed mu. All other epochs differ only in the values from which their sums begin.
     """
     words = {"gradient_bound": 1.0, "fit_intercept": False, "adjacency": adjacency, "epsilon": 1.0, "delta": 1e-6}
     starts = [0, *itertools.accumulate(lengths(renewal, 3))]

@@ -324,8 +324,7 @@ def audited(calibration):
     """A bound of epsilon from one row of class 1 against the null row, n = 1, Lambda small: the slides' worst data.
 
     Without the row the model is -b / Lambda, with a wide spread; with it, the loss's curvature concentrates the models
-    of
-    as many b near 0. The slides omit this factor.
+    of as many b near 0. The slides omit this factor.
     """
     words = {
         "l2": 0.005,

@@ -56,8 +56,7 @@ def test_neighbours_of_a_user_are_as_far_apart_as_the_budget_says(design):
     The private sums are computed from the released points. Between the two streams they move by twice those of the
     user's
     gradients, whatever the noise; the statistic is the likelihood ratio, with the noise of 200 runs. The measured mu
-    has
-    a deviation of 5 %: a fifth above the promise (or below two thirds of it) has a probability below 1e-5.
+    has a deviation of 5 %: a fifth above the promise (or below two thirds of it) has a probability below 1e-5.
     """
     words = {"epsilon": 4.0, "delta": 1e-3, "design": design, "horizon": HORIZON, "gradient_bound": 1.0,
              "regularization": 1.0, "radius": 1e6, "fit_intercept": False, "loss": "squared", **USERS}  # fmt: skip

@@ -306,8 +306,7 @@ def test_a_row_moves_its_own_epoch_alone(design, renewal, adjacency):
     """Two runs with the same noise and one different gradient: the change of what is perturbed, in standard deviations.
 
     It is that of the row's epoch, at most mu, and almost mu for the first row of an epoch: two thirds of the noise
-    would
-    exceed mu. All other epochs differ only in the values from which their sums begin.
+    would exceed mu. All other epochs differ only in the values from which their sums begin.
     """
     epochs = 3
     length = sum(FIRST << e if renewal == "double" else FIRST for e in range(epochs))

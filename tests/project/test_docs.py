@@ -74,9 +74,8 @@ def test_devices(capsys):
     exec(compile(DEVICES, "devices.md", "exec"), {"__name__": "page"})
     model, sentence = capsys.readouterr().out.strip().split("\n", 1)
     # Over 25 runs one minus the cosine with the true direction was 0.0056 on average, at most 0.02. It is about
-    # exponential
-    # (two coordinates of noise): a false alarm has a probability of exp(-0.1 / 0.0056) = 2e-8. Without learning it is
-    # 1.
+    # exponential (two coordinates of noise): a false alarm has a probability of exp(-0.1 / 0.0056) = 2e-8. Without
+    # learning it is 1.
     found, truth = [float(x) for x in model.strip("[]").split()], (1.0, -2.0, 0.5)
     cosine = sum(a * b for a, b in zip(found, truth, strict=True)) / math.hypot(*found) / math.hypot(*truth)
     assert cosine > 0.9
@@ -119,8 +118,7 @@ def test_commands_of_your_own_rows(tmp_path, monkeypatch, capsys):
     assert "WARNING" not in run.stdout
     assert "for one user (column 'patient', at most 2 rows)" in " ".join(run.stdout.split())
     # Over 30 runs 0.8206 with a standard deviation of 0.0009 (Gaussian noise in the model): a false alarm has a
-    # probability
-    # below 1e-9. Without learning: 0.52.
+    # probability below 1e-9. Without learning: 0.52.
     accuracy = json.loads(Path("first-run/metrics.json").read_text())["run"]["final_model"]["accuracy"]
     assert accuracy > 0.80
     lines = Path("predictions.csv").read_text().splitlines()

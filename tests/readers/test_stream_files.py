@@ -117,8 +117,7 @@ def test_memory_is_flat(tmp_path, kind):
     """Two and a half times the rows may not cost half of the size of the additional rows as an array.
 
     The files are larger than a few chunks, so that reading one whole (as text, columns or rows) fails; 40 columns make
-    320
-    bytes a row.
+    320 bytes a row.
     """
     few, many = 100_000, 250_000
     for rows in (few, many):

@@ -1,4 +1,4 @@
-"""Devices and learner as two processes, by the example: what crosses the wire, what breaks, and the model."""
+"""Devices and learner as two processes, as in the example: the traffic, failures, and the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXAMPLE = ROOT / "examples" / "devices.py"
 FEATURES = 6
 SEED = 4
 
-# The learner's options, the device's limits, and the estimator that joins both.
+# The learner's options, the device's limits, and the equivalent estimator.
 CASES = {
     "miogd": (["--learner=miogd", "--leakage=0.2"], {"leakage": 0.2}, MIOGD(leakage=0.2, radius=5.0)),
     "privunit": (["--epsilon=1"], {"epsilon": 1.0}, LDPSGD(epsilon=1.0, radius=5.0)),
@@ -61,7 +61,7 @@ def estimator(name, X, y):
 
 
 class Learner:
-    """The example's learner, as a process of its own."""
+    """The learner of the example, as a separate process."""
 
     def __init__(self, name, users, out):
         self.out = out
@@ -97,14 +97,14 @@ class Learner:
         return connection
 
     def end(self):
-        """Wait for its end; return what it has said and the model."""
+        """Wait for its end; return its output and the model."""
         said, _ = self.process.communicate(timeout=WAIT)
         assert self.process.returncode == 0, said
         return said, load_model(self.out)
 
 
 def answer_with(device, X, y, connection, wire):
-    """Answer for these users, and note all that crosses the wire."""
+    """Answer for these users, and record all traffic."""
     for x, target in zip(X, y, strict=True):
         question = receive_question(connection, device.dim)
         answer = device.answer(question, x, target)
@@ -118,7 +118,7 @@ def round_of(question):
 
 
 def leave(connection):
-    """End a connection as a device does that has nothing more to say: a question more may have come."""
+    """End a connection like a device with no further answer: another question may have arrived."""
     connection.shutdown(socket.SHUT_WR)
     while connection.recv(4096):
         pass
@@ -130,7 +130,7 @@ def test_two_processes_are_the_estimator_and_no_secret_crosses_the_wire(name, tm
     device = Device(n_features=FEATURES, reports=len(X), random_state=SEED, **CASES[name][1])
     wire = []
     with Learner(name, len(X), tmp_path / "model") as learner:
-        for part in (slice(0, 1), slice(1, 120), slice(120, 200)):  # devices come and go
+        for part in (slice(0, 1), slice(1, 120), slice(120, 200)):  # devices connect and disconnect
             with learner.connect() as connection:
                 answer_with(device, X[part], y[part], connection, wire)
         said, model = learner.end()
@@ -164,16 +164,16 @@ def test_two_processes_are_the_estimator_and_no_secret_crosses_the_wire(name, tm
     assert len(secrets) > 5000
     assert secrets.found_in(b"".join(wire)) == []
     assert secrets.found_in(said) == []
-    # the sizes are fixed: they say nothing either
+    # the sizes are fixed, so they reveal nothing either
     assert {len(m) for m in wire[::2]} == {size_of(QUESTION, 7)}
     assert {len(m) for m in wire[1::2]} == {size_of(ANSWER, 7)}
-    # what would be found
+    # the check would detect these
     for leak in (X[150, 3].tobytes(), gradients[60][2].tobytes(), np.float32(X[9]).tobytes(), new_key(SEED)[5:13]):
         assert secrets.found_in(b"".join(wire[:100]) + leak + b"".join(wire[100:]))
 
 
 def spoilt(answer, other_run):
-    """Messages that are none, and what the learner says of them."""
+    """Invalid messages, and what the learner says of them."""
 
     def changed(at, content):
         return answer[:at] + content + answer[at + len(content) :]
@@ -208,10 +208,10 @@ def test_invalid_messages_are_refused_and_the_run_continues(tmp_path):
         ]:
             with learner.connect() as connection:
                 assert round_of(receive_question(connection, device.dim)) == 11
-                with contextlib.suppress(OSError):  # a reset, where not all was read
+                with contextlib.suppress(OSError):  # a reset, because not all was read
                     connection.sendall(message)
                     connection.shutdown(socket.SHUT_WR)
-                    assert connection.recv(1) == b""  # dropped, and nothing is told of why
+                    assert connection.recv(1) == b""  # dropped without a reason
             expected.append((11, words))
 
         # one round at one point, two devices: the second is late
@@ -226,7 +226,7 @@ def test_invalid_messages_are_refused_and_the_run_continues(tmp_path):
             connection.recv(1)
         expected.append((12, "of round 11, which has its report"))
 
-        # an answer with bytes behind it: it counts, and what follows is none
+        # an answer followed by extra bytes: it counts, and the rest is invalid
         with learner.connect() as connection:
             question = receive_question(connection, device.dim)
             connection.sendall(device.answer(question, X[11], y[11]) + b"more" * 30)

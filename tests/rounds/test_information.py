@@ -24,7 +24,7 @@ def test_mutual_information_is_that_of_the_joint_law():
     assert found.lower <= exact + 1e-15
     assert exact - 1e-15 <= found.upper
     assert found.upper - found.lower < 1e-13
-    assert mutual_information([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]]).upper < 1e-13  # nothing is left to tell
+    assert mutual_information([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]]).upper < 1e-13  # nothing is left to reveal
     assert mutual_information([0.5, 0.5], np.eye(2)).lower == pytest.approx(math.log(2.0), rel=1e-13)
 
 
@@ -36,7 +36,7 @@ def test_mutual_information_is_that_of_the_joint_law():
         ([[0.6, 0.4, 0.0], [0.0, 0.4, 0.6]], 0.6 * math.log(2.0)),  # erasures
         (np.eye(5), math.log(5.0)),
         ([[0.5, 0.5], [0.5, 0.5]], 0.0),
-        ([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]], math.log(2.0)),  # an input that nobody needs
+        ([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]], math.log(2.0)),  # an unnecessary input
     ],
 )
 def test_capacities_in_closed_form(channel, capacity):
@@ -60,14 +60,14 @@ def test_bounds_hold_if_the_computation_ends_early():
 
 @pytest.mark.parametrize("ratio", [0.1, 1.0, 1.6])
 def test_a_number_with_gaussian_noise(ratio):
-    """Up to 1.66 standard deviations two points are the best law, whose information is an integral."""
+    """Up to 1.66 standard deviations two points are the best distribution, whose information is an integral."""
     lost, _ = integrate.quad(
         lambda y: stats.norm.pdf(y - ratio) * np.logaddexp(0.0, -2.0 * ratio * y), -12.0, 14.0, epsabs=1e-13
     )
     found = gaussian_information(1.0 / ratio)
     assert found.lower <= math.log(2.0) - lost <= found.upper == gaussian_leakage(1.0 / ratio, dim=1)
     assert found.lower > 0.999 * (math.log(2.0) - lost)
-    # in many dimensions a coordinate's share is small, and the capacity nearly that of a limited mean square
+    # in many dimensions a coordinate's share is small, and the capacity close to that for a limited mean square
     many = gaussian_information(1.0 / ratio, dim=1000)
     assert 0.99 * many.upper < many.lower <= many.upper
 

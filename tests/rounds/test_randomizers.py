@@ -1,4 +1,4 @@
-"""Local randomizers: the law of what is sent, exactly and in samples, and that nothing else of a vector is in it."""
+"""Local randomizers: the distribution of reports, exactly and in samples, which depends on nothing else of a vector."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def vector(dim, norm, seed=0):
 @pytest.mark.parametrize("name", ["privunit", "duchi"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 def test_density_ratio_of_caps(name, dim, epsilon):
-    """Integrated over the circle or the sphere: one and the same total for every norm, ratios within e^epsilon.
+    """Integrated over the circle or the sphere: the same total for every norm, ratios within e^epsilon.
 
-    The cap's own mass and the mean come out as calibrated; another threshold would exceed epsilon.
+    The cap's own mass and the mean are as calibrated; another threshold would exceed epsilon.
     """
     cap = cap_of(epsilon, dim, half=name == "duchi")
     edge = math.asin(cap.gamma)
@@ -81,7 +81,7 @@ def test_density_ratio_of_caps(name, dim, epsilon):
         assert total(r, np.sin) / expected == pytest.approx(r / cap.length, abs=1e-12)
     inside = integrate.quad(lambda t: float(density(cap, 1.0, np.sin(t)) * weight(t)), edge, math.pi / 2)[0]
     assert inside / expected == pytest.approx(cap.probability, rel=1e-12)
-    # rational arithmetic: the largest over the least acceptance, whatever the vectors
+    # rational arithmetic: the ratio of the largest to the smallest acceptance, for any vectors
     ratio = Fraction(2**64, 2**64 - cap.threshold)
     assert MP.log(MP.mpf(ratio.numerator) / ratio.denominator) <= epsilon
     assert MP.log(MP.mpf(ratio.numerator) / ratio.denominator) > epsilon * (1 - 1e-10)
@@ -102,7 +102,7 @@ def test_ratio_of_two_points():
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_density_ratio_of_additive_noise(dim, adjacency):
-    """Over a grid of reports, for the vectors that are farthest apart: epsilon is reached and not exceeded."""
+    """Over a grid of reports, for the vectors that are farthest apart: epsilon is attained and not exceeded."""
     ones = np.ones(dim) / math.sqrt(dim)
     first = np.eye(1, dim)[0]
     points = np.stack(np.meshgrid(*[np.linspace(-4, 4, 41)] * dim), axis=-1).reshape(-1, dim)
@@ -121,7 +121,7 @@ def test_density_ratio_of_additive_noise(dim, adjacency):
 
 @pytest.mark.parametrize(("dim", "epsilon"), [(2, 1.0), (3, 0.5), (10, 2.0), (30, 4.0)])
 def test_empirical_epsilon(dim, epsilon):
-    """The side of the cap that reports of u are on, and of -u: as often as calibrated. Other thresholds are seen."""
+    """The side of the cap for reports of u and of -u: as often as calibrated. Other thresholds are detected."""
     alpha, n = rate("reports.epsilon", 8), 30_000
     noise = noise_of("privunit", dim, epsilon)
     u = vector(dim, 1.0)
@@ -148,7 +148,7 @@ def test_empirical_epsilon(dim, epsilon):
     assert not accepted(noise.cap.threshold, noise.cap.gamma + 0.3)
 
 
-# ---- the law of reports -------------------------------------------------------------------------------------------
+# ---- the distribution of reports ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("norm", [0.0, 0.6, 1.0])
@@ -179,7 +179,7 @@ def test_unbiased_and_of_the_variance(name, dim, norm):
 
 
 def test_reports_of_caps_are_uniform_on_both_sides():
-    """d = 3, where <x, u> has a density that is constant on each side; in every direction around u, too."""
+    """d = 3, where <x, u> has a constant density on each side; also in every direction around u."""
     n, noise = 100_000, noise_of("privunit", 3, 1.5)
     cap, u = noise.cap, np.array([0.0, 0.6, -0.8])
     x = randomizer_of(noise, random_state=5).privatize(np.tile(u, (n, 1))) / noise.scale
@@ -231,7 +231,7 @@ def test_twin(name, dim):
 
 
 def test_trials_that_the_buffer_does_not_hold():
-    """Words of 5000 coordinates: a row has more trials than are drawn ahead, and later rows wait behind it."""
+    """Words of 5000 coordinates: a row has more trials than are drawn ahead, and later rows wait for it."""
     noise = noise_of("privunit", 5000, 3.0)
     X = np.array([vector(5000, 1.0, seed) for seed in range(4)])
     found, source = randomizer_of(noise, random_state=8).privatize(X), make_source(8)
@@ -259,11 +259,11 @@ def test_calls_do_not_matter(name):
     assert digests == {whole.tobytes()}
 
 
-# ---- what double precision leaves open ----------------------------------------------------------------------------
+# ---- cases that double precision leaves undecided -----------------------------------------------------------------
 
 
 class Told(Source):
-    """Extra words that are chosen."""
+    """A source with chosen extra words."""
 
     def __init__(self, extra):
         super().__init__(bytes(32), private=False, description="chosen")
@@ -276,7 +276,7 @@ class Told(Source):
 @pytest.mark.parametrize("name", ["privunit", "duchi"])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_undecided_sides_are_resolved(name, reverse):
-    """A vector is put at the border's distance from the trial, as near as doubles come: the ideal side decides."""
+    """A vector is at the border's distance from the trial, up to the precision of doubles: the ideal side decides."""
     dim, verdicts = 4, set()
     noise = noise_of(name, dim, 2.0)
     plan, gamma = compiled(noise), noise.cap.gamma
@@ -286,9 +286,9 @@ def test_undecided_sides_are_resolved(name, reverse):
         z, _ = values_of_words(words[:dim])
         x = z / np.linalg.norm(z)
         second = rng.integers(0, 1 << 64, dim + 1, dtype=np.uint64)
-        second[dim] = (1 << 64) - 1  # taken on any side
+        second[dim] = (1 << 64) - 1  # accepted on either side
         left_open = 0
-        for w in rng.normal(size=(100, dim)):  # how near to the border it comes is up to the roundings of this machine
+        for w in rng.normal(size=(100, dim)):  # how close to the border it gets depends on the rounding of this machine
             extra = Chosen(seed)
             w -= (w @ x) * x
             v = (gamma * x + math.sqrt(1 - gamma**2) * w / np.linalg.norm(w)) * 0.7
@@ -300,7 +300,7 @@ def test_undecided_sides_are_resolved(name, reverse):
                 break
         assert left_open
         off = ideal_side(words[:dim].tolist(), extra, -v if reverse else v, gamma)
-        inside = bool(off >= 0) or (reverse and gamma == 0.0)  # where both half spheres count, that is all of it
+        inside = bool(off >= 0) or (reverse and gamma == 0.0)  # where both half-spheres count, everything is inside
         verdicts.add(inside)
         assert used == (1 if inside else 2)
         kept = words if inside else second
@@ -310,13 +310,13 @@ def test_undecided_sides_are_resolved(name, reverse):
 
 
 def test_sides_and_points_of_words_deep_in_the_tail():
-    """Both the side and then the rounding of one trial are open, and words of zeros need further digits."""
+    """Both the side and the rounding of one trial are undecided, and words of zeros need further digits."""
     dim, noise = 3, noise_of("privunit", 3, 2.0)
     plan, v = compiled(noise), np.array([1.0, 0.0, 0.0])
     for seed, deep in enumerate((0, 1, 1 << 63, (1 << 20) + 3)):
         rng, extra = np.random.default_rng(seed), Chosen(seed, zeros=1 if deep == 0 else 0)
         words = rng.integers(0, 1 << 64, dim + 1, dtype=np.uint64)
-        words[0], words[dim] = deep, 1  # a trial that only the cap may save
+        words[0], words[dim] = deep, 1  # a trial that is accepted only in the cap
         second = rng.integers(0, 1 << 64, dim + 1, dtype=np.uint64)
         second[dim] = (1 << 64) - 1
         found, used, left_open = report_with_words(plan, v, [words, second], Told(extra))
@@ -378,7 +378,7 @@ def test_vectors_that_are_not_finite_count_as_zero(name):
 
 
 def test_vectors_with_other_values_count_as_zero():
-    """That a report was refused would tell of its vector."""
+    """Refusing a report would reveal something of its vector."""
     masked = np.ma.masked_array([1.0, 2.0, 3.0], mask=[0, 1, 0])
     vectors = (["a", "b", "c"], [1j, 0, 0], [None] * 3, [1, "?", 0], [10**400, 0, 0], np.array([1, 2, 3j]), masked)
     for vector in (*vectors, masked.astype(np.float32), np.array([1, "x", None], dtype=object), [np.ma.masked, 1, 2]):

@@ -1,4 +1,4 @@
-"""The messages of rounds: their layout, what becomes of random ones, how they come out of a socket."""
+"""The messages of rounds: their layout, the effect of random ones, and reading them from a socket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from privol.rounds._terms import Terms
 
 
 def test_the_layout_of_version_1():
-    """What is written is what docs/rounds.md says, byte by byte: devices of other makers rely on it."""
+    """The bytes are those in docs/rounds.md, on which devices of other makers rely."""
     run, point = bytes(range(16)), np.array([0.5, -2.0])
     assert VERSION == 1
     head = b"pvRD" + struct.pack("<HBBII", 1, 1, 0, 40 + 48 + 16, 2) + run + struct.pack("<Q", 77)
@@ -50,7 +50,7 @@ def test_the_layout_of_version_1():
 
 
 def mutations(seeds, n, seed):
-    """Messages changed, cut, lengthened, joined; and bytes that never were one."""
+    """Messages changed, cut, lengthened or joined, and random bytes."""
     draw = random.Random(seed)
     special = [0.0, -0.0, math.nan, math.inf, 5e-324, 1e200, -1.0, 1e-12, 1e30]
     for _ in range(n):
@@ -97,7 +97,7 @@ def test_random_messages_leave_the_run_unchanged():
             collector.tell(message)
         except InvalidMessage:
             assert (learner.n_rows_, learner.coef_.tobytes()) == before[:2]
-        else:  # numbers of a report may be any that a report may have
+        else:  # the numbers of a report may be any that a report can have
             report = np.frombuffer(message, "<f8", 8, 40)
             assert (len(message), message[:16], message[16:32]) == (104, seeds[1][:16], collector.run)
             assert int.from_bytes(place, "little") == open_round

@@ -1,4 +1,4 @@
-"""Rounds in one process: both sides joined are the estimator, and either refuses what the other may not ask or say."""
+"""Rounds in one process: both sides together equal the estimator, and each refuses invalid messages of the other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from privol.rounds._messages import ANSWER, pack_question, parse_answer, place_o
 CUSTOM = losses.Custom(value=lambda p, y: p, gradient=lambda p, y: 1.0, lipschitz=1.0, smoothness=0.0)
 
 
-# ---- joined ---------------------------------------------------------------------------------------------------------
+# ---- both sides together ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::privol.errors.PrivacyWarning")
@@ -77,7 +77,7 @@ def test_a_lost_answer_leaves_the_round_open():
     for t, (x, target) in enumerate(zip(X, y, strict=True)):
         question = collector.ask()
         if t == 100:
-            fresh.answer(question, x, target)  # a device whose answer never comes
+            fresh.answer(question, x, target)  # a device whose answer never arrives
         assert collector.ask() == question
         answer = device.answer(question, x, target)
         collector.tell(answer)
@@ -124,7 +124,7 @@ def test_the_page_of_rounds():
 
 
 def refusals():
-    """What is wrong with an answer, how to make it so, and what is said of it."""
+    """Faults of an answer, how to make them, and the resulting message."""
     nan, many = struct.pack("<d", math.nan), struct.pack("<d", 1e200)
     return {
         "empty": (lambda a: b"", "at least 40 bytes, found 0"),
@@ -185,9 +185,9 @@ def test_answers_of_another_run_and_of_a_stale_point():
 @pytest.mark.filterwarnings("ignore::privol.errors.PrivacyWarning")
 @pytest.mark.parametrize("name", PAIRS)
 def test_no_report_exceeds_the_accepted_length(name):
-    """Lengths of honest reports stay below the longest, which is no more than a small multiple of them.
+    """Lengths of honest reports stay below the maximum, which is only a small multiple of them.
 
-    One honest report is longer with probability below 4e-22: 300 with one below 1e-19.
+    One honest report exceeds it with probability below 4e-22, one of 300 with probability below 1e-19.
     """
     learner, collector, device = pair(name)
     x = np.full(FEATURES, 5.0)
@@ -238,7 +238,7 @@ def test_a_device_refuses_less_noise(name, limits, words):
     learner, collector, exact = pair(name)
     _, _, device = pair(name, **limits)
     before = state_of(learner, collector)
-    for x, target in ((X[0], y[0]), (np.full(FEATURES, np.nan), np.nan)):  # whatever the row is
+    for x, target in ((X[0], y[0]), (np.full(FEATURES, np.nan), np.nan)):  # for any row
         with pytest.raises(BudgetExceeded, match=words):
             device.answer(collector.ask(), x, target)
     assert device.n_reports == 0
@@ -298,7 +298,7 @@ def test_threads_make_no_more_reports_than_allowed():
     for thread in threads:
         thread.join()
     assert len(made) == 50 == device.n_reports
-    assert len(set(made)) == 50  # no two of the same noise
+    assert len(set(made)) == 50  # no two have the same noise
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_invalid_points_are_refused():
         with pytest.raises(InvalidMessage, match="point must be finite"):
             device.answer(pack_question(place_of(bytes(16), 1), terms(), np.full(8, number)), np.zeros(FEATURES), 1.0)
     answer = device.answer(pack_question(place_of(bytes(16), 1), terms(), np.full(8, 1e149)), np.ones(FEATURES), 1.0)
-    assert len(answer) == 104  # any finite point does
+    assert len(answer) == 104  # any finite point is accepted
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_an_array_of_another_shape(x, y):
 
 
 class Hostile:
-    """Raises whatever it is asked."""
+    """Raises on any access."""
 
     def __float__(self):
         raise RuntimeError("row")
@@ -403,7 +403,7 @@ class Hostile:
 
 
 def scalars(x):
-    """A number as all of NumPy's and Python's scalars that can hold it."""
+    """A number as every NumPy and Python scalar type that can hold it."""
     kinds = [np.float16, np.float32, np.float64, np.longdouble, Decimal, str, lambda x: str(x).encode(), np.array]
     if not math.isnan(x):
         kinds += [int, bool, Fraction, np.int8, np.uint64, np.bool_, np.str_]
@@ -418,14 +418,14 @@ NO_NUMBERS = [
 
 
 def report_of(x, y):
-    """What a device sends for a row, with its noise always the same."""
+    """The report of a device for a row, always with the same noise."""
     device = Device(n_features=FEATURES, epsilon=2.0, random_state=3)
     return device.answer(pack_question(place_of(bytes(16), 1), terms(), np.full(8, 0.1)), x, y)
 
 
 @pytest.mark.parametrize("y", [*MISSING, *NO_NUMBERS, pytest.param("pandas", id="NA")], ids=lambda y: type(y).__name__)
 def test_an_invalid_label_is_not_visible_in_the_answer(y):
-    """An answer that is missing would tell of the label: it is the null row's."""
+    """A missing answer would reveal something of the label: the answer is the null row's."""
     if isinstance(y, str) and y == "pandas":
         y = pytest.importorskip("pandas").NA
     x = np.linspace(0.1, 0.5, FEATURES)
@@ -500,7 +500,7 @@ def test_devices_cannot_be_copied_or_pickled():
                                      {"x_bound": 9.0, "gradient_bound": 9.0}, {"loss": "hinge"},
                                      {"fit_intercept": False}], ids=str)  # fmt: skip
 def test_parameters_set_during_a_run_do_not_change_its_terms(changes):
-    """The guarantee is about the run as it was begun: a device must be asked for that much noise, and no less."""
+    """The guarantee covers the run as it was started: a device must be asked for that much noise, and no less."""
     words = {"epsilon": 0.5, "randomizer": "l2laplace", "horizon": 9, "random_state": 1}
     begun, plain = (LDPSGD(**words).declare_classes([0, 1]) for _ in range(2))
     begun.ask(FEATURES)

@@ -1,4 +1,4 @@
-"""Files that survive a crash: in which order what is written reaches the disk."""
+"""Files that survive a crash: the order in which data reach the disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks on kept runs that once succeeded, or nearly: each would show the difference of rows, or spend for nothing."""
+"""Attacks on kept runs that once succeeded, or nearly: they would reveal a difference of rows, or spend for nothing."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def entries(path):
 
 
 def watched(run, stream, found, private=METRICS, learner=None, **words):
-    """A run with private metrics, which is kept."""
+    """A run with private metrics that is kept on the disk."""
     learner = State(run).learner() if learner is None else learner
     return progressive(learner, stream, private=private, on_window=found.append, checkpoint=State(run), **words)
 
 
 @pytest.fixture
 def cut(tmp_path):
-    """A run that was interrupted after row 350, and its three windows that were seen."""
+    """A run that was interrupted after row 350, and its three visible windows."""
     run, seen = tmp_path / "run", []
     stream, learner = Stream(size=50, stop=351, error=KeyboardInterrupt()), make("PIGD", random_state=None)
     with pytest.raises(KeyboardInterrupt):
@@ -43,7 +43,7 @@ def cut(tmp_path):
 
 @pytest.mark.parametrize("stop", [None, 251], ids=["until refused", "interrupted before"])
 def test_windows_of_other_rows_are_not_shown(cut, stop):
-    """Their noise has been published with the first ones: the difference would be exact."""
+    """Their noise was published with the first ones, so the difference would be exact."""
     run, seen = cut
     targets, found = Y.copy(), []
     targets[149] = 1 - targets[149]
@@ -80,7 +80,7 @@ def loss_of(weight):
 
 
 def test_a_resumed_run_needs_the_same_custom_loss(tmp_path):
-    """Its name is all that is written of it: another body leads to another state, which is found."""
+    """Only its name is stored: another body leads to another state, which is detected."""
     run, found, private = tmp_path / "run", [], PrivateMetrics(mu=1.0, window_rows=100, loss_bound=2.0)
     with pytest.raises(OSError, match="gone"):
         watched(run, Stream(stop=350), found, private, make("NOGD", loss=loss_of(1.0), random_state=None))
@@ -157,7 +157,7 @@ def test_a_copy_of_an_account_is_not_the_account(tmp_path):
 
 
 def test_accounts_opened_by_others_are_not_refunded(tmp_path):
-    """A run without checkpoints died with models released, in the journal of the directory."""
+    """A run without checkpoints died with released models, in the journal of the directory."""
     run = tmp_path / "run"
     run.mkdir()
     ledger = Ledger(journal=run / "ledger.jsonl")
@@ -229,7 +229,7 @@ def test_a_closed_account_ends_the_learning():
 
 @posix
 def test_a_forked_child_ends_nothing_of_its_parent(tmp_path):
-    """Also where there is no noise source, whose own refusal of forks would stop it."""
+    """Also without a noise source, whose own refusal of forks would stop it."""
     run = tmp_path / "run"
     status = []
 

@@ -1,4 +1,4 @@
-"""Runs that outlive their process: the same bits after any interruption, nothing seen before it is on the disk."""
+"""Runs that outlive their process: the same bits after any interruption, and nothing visible before it is on disk."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_an_interrupted_run_reaches_the_same_bits(name, tmp_path):
 
 @pytest.mark.parametrize("seconds", [10.0, math.inf])
 def test_slow_rows_are_kept_after_a_time_limit(tmp_path, monkeypatch, seconds):
-    """A block of ten rows every four seconds, the first after four: each third after it is kept."""
+    """A block of ten rows every four seconds, the first after four: every third one is kept."""
     now, blocks = [0.0], []
     monkeypatch.setattr("privol.state._together.time.monotonic", lambda: now[0])
 
@@ -90,7 +90,7 @@ def test_seconds_are_checked(tmp_path, seconds):
 
 @pytest.mark.parametrize("name", ["PIGD", "DPFTRL blt", "PQFTL"])
 def test_everything_visible_is_on_the_disk(name, tmp_path, monkeypatch):
-    """At every call that hands something out, the disk has it: a copy of the directory goes on to the same end."""
+    """Whenever something is released, the disk has it: a copy of the directory resumes to the same end."""
     run, seen = tmp_path / "run", []
     whole = releases_of(make(name), Stream())
 
@@ -138,7 +138,7 @@ def test_rows_that_changed_are_refused(tmp_path):
 
 
 def test_rows_are_identified_by_their_values(tmp_path):
-    """Dense or sparse, float32 or float64: another layout of the same numbers is not what was learnt."""
+    """Dense or sparse, float32 or float64: another layout of the same numbers counts as other rows."""
     layouts = [X.astype(np.float32), sparse.csr_matrix(X), X]
     for k, rows in enumerate(layouts):
         run = tmp_path / str(k)
@@ -151,7 +151,7 @@ def test_rows_are_identified_by_their_values(tmp_path):
 
 
 def test_the_digest_knows_where_sparse_rows_end():
-    """The same values at the same places, cut into rows otherwise."""
+    """The same values in the same positions, cut into other rows."""
 
     def digest(*ends):
         found = RowDigest(bytes(range(32)))
@@ -176,7 +176,7 @@ def test_an_older_checkpoint_refunds_nothing(tmp_path):
         learner.fit_stream(Stream(), checkpoint=State(run))
     older.write_bytes(content)
     spent = Ledger.read(run / "ledger.jsonl").entries()[0].mu_squared
-    # rows after the checkpoint that are not those that were learnt: nothing of them is handed out
+    # rows after the checkpoint that differ from the learnt ones: nothing of them is released
     changed = X.copy()
     changed[300] = 0.0
     for rows, error in ((changed, StateError), (X, OSError)):
@@ -262,7 +262,7 @@ t.killed_runs(*sys.argv[1:3])
 
 
 def killed_runs(name, folder):
-    """In a process of its own: runs in forked children, each ended at another system call that writes, then gone on."""
+    """In a separate process: runs in forked children, each killed at another system call that writes, then resumed."""
     real = {call: getattr(os, call) for call in ("open", "write", "fsync", "replace", "unlink", "mkdir")}
     exit_now = os._exit
 
@@ -277,7 +277,7 @@ def killed_runs(name, folder):
                 nonlocal count
                 count += 1
                 if count == left:
-                    if call == "write":  # torn
+                    if call == "write":  # a partial write
                         real[call](given[0], bytes(given[1])[: len(given[1]) // 2])
                     exit_now(9)
                 return real[call](*given, **named)
@@ -304,8 +304,9 @@ def killed_runs(name, folder):
             exit_now(status)
 
     folder = Path(folder)
-    make(name).fit_stream(Stream(size=150), checkpoint=State(folder / "first", every=100))  # what is slow once only
-    gc.freeze()  # children that do not touch what they inherit begin sooner
+    # initialisation that is slow only once
+    make(name).fit_stream(Stream(size=150), checkpoint=State(folder / "first", every=100))
+    gc.freeze()  # children that do not touch inherited memory start sooner
     assert child(folder / "whole", 0, folder / "whole.txt") == 0
     calls = int((folder / "whole.txt").read_text().split()[-1])
     for left in range(1, calls, 2):
@@ -315,7 +316,7 @@ def killed_runs(name, folder):
             shutil.copytree(run, other)
         try:
             entries = Ledger.read(run / "ledger.jsonl").entries()
-        except (OSError, StateError):  # it was being made
+        except (OSError, StateError):  # it was being created
             entries = []
         rows, releases = (entries[-1].last_row, entries[-1].releases) if entries else (0, 0)
         print(left, killed, rows, releases, child(run, 0, folder / f"{left}b.txt"), end=" ")
@@ -325,9 +326,9 @@ def killed_runs(name, folder):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.parametrize("name", ["PIGD"])  # every other one; of the others tools/kill_campaign.py is
+@pytest.mark.parametrize("name", ["PIGD"])  # every other one; tools/kill_campaign.py covers the others
 def test_killed_at_every_write(name, tmp_path):
-    """Ended at every system call that writes, then resumed: no release changes, no entry is lost."""
+    """Killed at every system call that writes, then resumed: no release changes, and no entry is lost."""
     whole = {row: coef.hex() for row, coef, _ in releases_of(make(name), Stream(size=50))}
     model = fingerprint(make(name).fit_stream(Stream()))
     command = [sys.executable, "-c", SCRIPT, name, str(tmp_path), HERE, *sys.path]
@@ -348,7 +349,7 @@ def test_killed_at_every_write(name, tmp_path):
         assert killed == 9
         assert max(map(int, published), default=0) <= rows
         assert len(published) <= releases
-        assert again in (0, 3)  # resumed, or it was finished
+        assert again in (0, 3)  # resumed, or already finished
         more.pop("calls", None)
         assert {int(row): coef for row, coef in (published | more).items()}.items() <= whole.items()
         assert fingerprint(load_model(tmp_path / f"run{left}")) == model
@@ -438,7 +439,7 @@ def test_damaged_plans_are_refused(tmp_path):
 
 
 def struck_by(monkeypatch, owner, name, error):
-    """Let the first call end by an error, before it has done anything."""
+    """Let the first call raise an error before it has done anything."""
     real = getattr(owner, name)
 
     def call(*given, **named):
@@ -451,7 +452,7 @@ def struck_by(monkeypatch, owner, name, error):
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left")], ids=["int", "full"])
 @pytest.mark.parametrize("what", ["seal", "close", "settled"])
 def test_an_interrupted_end_shows_only_one_model(what, error, tmp_path, monkeypatch):
-    """The last release is made: either it is shown and nothing goes on, or it is not and other rows may come."""
+    """The last release is made: either it is visible and nothing continues, or it is not and other rows may follow."""
     run, learner = tmp_path / "run", make("PIGD last")
     owner, name = {"seal": (State, "seal"), "close": (Journal, "append"), "settled": (State, "settled")}[what]
 
@@ -528,7 +529,7 @@ def test_other_noise_or_another_version_is_not_resumed(name, tmp_path, monkeypat
 
 
 def test_the_journal_reveals_nothing_about_rows(tmp_path):
-    """It may be published with the model: its digests are keyed, and the key goes with the run."""
+    """It may be published with the model: its digests are keyed, and the key stays with the run."""
     for run in (tmp_path / "one", tmp_path / "other"):  # the same rows and states, another key
         with pytest.raises(OSError, match="gone"):
             make("PIGD", random_state=3).fit_stream(Stream(stop=400), checkpoint=State(run, every=50))
@@ -538,7 +539,7 @@ def test_the_journal_reveals_nothing_about_rows(tmp_path):
     assert len(one) == len(other) > 3
     assert all(set(record["facts"]) == {"checkpoint", "state", "digest"} for record in [*one, *other])
     assert len(set(found)) == len(found)
-    # what somebody who has the rows and the program, but not the key, can compute
+    # what can be computed from the rows and the program without the key
     for key in (bytes(32), *({bytes.fromhex(record["sha256"]) for record in [*one, *other]})):
         digest = RowDigest(key)
         digest.update(X[:384], 2.0 * Y[:384] - 1.0)
@@ -553,7 +554,7 @@ def test_the_journal_reveals_nothing_about_rows(tmp_path):
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_an_ended_run_shows_its_last_visible_model(name, tmp_path):
-    """Averages too, whose releases do not all count alike."""
+    """Averages too, whose releases do not all count equally."""
     learner = make(name)
     with pytest.raises(OSError, match="gone"):
         learner.fit_stream(Stream(stop=400), checkpoint=State(tmp_path / "run", every=50))

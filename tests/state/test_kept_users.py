@@ -1,4 +1,4 @@
-"""Kept runs of capped streams that go on with the rows after those that are learnt: of files and of pipes."""
+"""Kept runs of capped streams that resume with the rows after the learnt ones, from files and pipes."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ def begun(run, surplus, stop, every=40):
 @pytest.mark.parametrize("surplus", ["drop", "null"])
 @pytest.mark.parametrize("pipe", [False, True])
 def test_the_same_bits_from_any_row_on(surplus, pipe, tmp_path):
-    """Two thirds of the rows are surplus: who forgot whose rows were learnt would learn others."""
+    """Two thirds of the rows are surplus: without the users of earlier rows, other rows would be learnt."""
     whole = learner(surplus).fit_stream(stream(surplus))
     run = tmp_path / "run"
     begun(run, surplus, 8)
-    for k, stop in enumerate((60, 61, 211, 390)):  # each time only what is left
+    for k, stop in enumerate((60, 61, 211, 390)):  # each time only the remaining rows
         state = State(run, every=30 + k, rest=True)
         first = state.next_row()
         assert 0 < first <= stop
@@ -100,7 +100,7 @@ def test_the_same_bits_from_any_row_on(surplus, pipe, tmp_path):
 
 
 def test_earlier_rows_are_not_read_again(tmp_path, monkeypatch):
-    """They are neither encoded nor hashed, and the table is what it was."""
+    """They are neither encoded nor hashed, and the table is restored."""
     from privol._core import _seen
     from privol.encoding.encode import SchemaEncoder
     from privol.streams import _users
@@ -123,10 +123,10 @@ def test_earlier_rows_are_not_read_again(tmp_path, monkeypatch):
 
 
 def test_resent_rows_do_not_give_a_user_more_rows(tmp_path):
-    """A pipe that brings rows once more: users who have had their rows get null ones, at the same noise."""
+    """A pipe that repeats rows: users who have reached their cap get null rows, with the same noise."""
     run = tmp_path / "run"
     begun(run, "null", 301)
-    again = TABLE.slice(0, 300)  # somebody's mistake: rows 1 to 300, not 301 to 600
+    again = TABLE.slice(0, 300)  # by mistake: rows 1 to 300 instead of 301 to 600
     state = State(run, rest=True)
     learnt = TABLE.slice(0, state.next_row() - 1)
     last = learner("null").fit_stream(stream("null", rows=again, pipe=True), checkpoint=state)
@@ -147,7 +147,7 @@ def test_kept_files_name_no_user_and_are_private_to_the_owner(tmp_path):
     assert State(run).next_row() == found["row"][-1] + 1
     for path in (log, run / "ledger.jsonl", run / "secret" / "run.json"):
         assert b"person" not in path.read_bytes()
-    # by another key users have other names, and neither they nor how many are null is in the journal
+    # with another key users have other hashes, and the journal has neither these nor the number of null rows
     other = tmp_path / "other"
     begun(other, "drop", 400)
     theirs = np.fromfile(other / "secret" / "seen.log", SEEN)
@@ -168,14 +168,14 @@ def test_runs_that_cannot_resume_without_earlier_rows_are_refused(tmp_path):
     # evaluated
     with pytest.raises(StateError, match="a run that is evaluated can be resumed only with all of its rows"):
         progressive(learner("drop"), stream("drop"), checkpoint=State(run, rest=True))
-    # whose rows they were is damaged, or gone
+    # the users of the rows are damaged, or missing
     log = run / "secret" / "seen.log"
     content = log.read_bytes()
     for damage in (content[:-1], bytes([content[0] ^ 1]) + content[1:], b""):
         log.write_bytes(damage)
         with pytest.raises(StateError, match="whose rows the run has learnt was not kept, or is damaged"):
             goes_on()
-    # once gone on so, only so
+    # once resumed in this way, always in this way
     log.write_bytes(content)
     first = State(run).next_row()
     rest = TABLE.slice(first - 1)
@@ -184,7 +184,7 @@ def test_runs_that_cannot_resume_without_earlier_rows_are_refused(tmp_path):
         learner("drop").fit_stream(half, checkpoint=State(run, rest=True))
     with pytest.raises(StateError, match=r"it can be resumed only so, by State\(..., rest=True\)"):
         goes_on(rest=False)
-    # a file that is shorter than what was learnt
+    # a file that is shorter than the learnt part
     with pytest.raises(StreamError, match="has no more rows than those that the run has learnt"):
         goes_on(rows=TABLE.slice(0, 200))
     # an older checkpoint
@@ -241,7 +241,7 @@ t.killed_runs(sys.argv[1])
 
 
 def killed_runs(folder):
-    """Runs in forked children, each killed at another system call that writes; then resumed, by a pipe."""
+    """Runs in forked children, each killed at another system call that writes, then resumed through a pipe."""
     folder = Path(folder)
     real = {call: getattr(os, call) for call in ("open", "write", "fsync", "replace", "unlink", "mkdir")}
     leave = os._exit
@@ -254,7 +254,7 @@ def killed_runs(folder):
                 nonlocal count
                 count += 1
                 if count == left:
-                    if call == "write":  # torn
+                    if call == "write":  # a partial write
                         real[call](given[0], bytes(given[1])[: len(given[1]) // 2])
                     os.kill(os.getpid(), 9)
                 return real[call](*given, **named)
@@ -300,7 +300,7 @@ def killed_runs(folder):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.slow
 def test_killed_with_the_table(tmp_path):
-    """Kill -9 at system calls that write, then the rows after those learnt: the releases of a run left alone."""
+    """kill -9 at system calls that write, then the rows after the learnt ones: the releases of an undisturbed run."""
     whole = {}
     made = learner("drop", RELEASE).fit_stream(
         stream("drop"), on_release=lambda r: whole.__setitem__(str(r.row), r.coef.tobytes().hex())
@@ -321,7 +321,7 @@ def test_killed_with_the_table(tmp_path):
 
 
 def test_after_a_learnt_encoding_all_rows_are_read_again(tmp_path):
-    """There the cap counts rows that teach too, and whose they were is not kept: a pipe of the rest would forget it."""
+    """The cap then counts rows that teach too, and their users are not kept: a pipe of the rest would forget them."""
     run, n = tmp_path / "run", 3000
     rng = np.random.default_rng(1)
     who = rng.integers(0, 700, n).astype(str)
@@ -347,21 +347,21 @@ def test_after_a_learnt_encoding_all_rows_are_read_again(tmp_path):
 
 
 def with_user(rows, row, name, *, number=1):
-    """The rows, of which one, or so many from it on, are somebody else's."""
+    """The rows, with another user from one row on, for a given number of rows."""
     who = rows["who"].to_pylist()
     who[row - 1 : row - 1 + number] = [name] * number
     return rows.set_column(rows.schema.names.index("who"), "who", pa.array(who))
 
 
 def learnt_rows(run, surplus):
-    """The rows of the input that a kept run has learnt, not as null rows."""
+    """The rows of the input that a kept run has learnt, other than as null rows."""
     found = np.fromfile(run / "secret" / "seen.log", SEEN)
     return found["row"][found["user"].any(axis=1)]
 
 
 @pytest.mark.parametrize("surplus", ["drop", "null"])
 def test_other_users_are_refused(surplus, tmp_path):
-    """Features and targets are the same: only whose rows they were has changed, so a user could have more of them."""
+    """Features and targets are unchanged, but the users changed, so a user could have more rows."""
     run = tmp_path / "run"
     begun(run, surplus, 400, every=60)
     at = {c["rows"] for c in Ledger.read(run / "ledger.jsonl").accounts[0].commits}
@@ -376,7 +376,7 @@ def test_other_users_are_refused(surplus, tmp_path):
                 learner(surplus).fit_stream(stream(surplus, rows=other, block=block), checkpoint=State(run))
     surplus_rows = sorted({*range(1, int(rows[-1]))} - {*rows.tolist()})
     who = TABLE["who"].to_pylist()
-    # whose a surplus row is does not matter as long as it is one
+    # the user of a surplus row does not matter as long as the row is surplus
     third = {name for name in who if sum(who[r - 1] == name for r in rows) == MOST}
     late = next(r for r in surplus_rows if r > 300)
     full = next(name for name in sorted(third) if max(r for r in rows if who[r - 1] == name) < late)
@@ -385,7 +385,7 @@ def test_other_users_are_refused(surplus, tmp_path):
 
 
 def test_a_run_kept_without_users_resumes(tmp_path, monkeypatch):
-    """As one of a release that noted none; from there on they are noted, all of them."""
+    """As one of a release that recorded no users; from there on, all of them are recorded."""
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr(State, "named", lambda self, seen: self._leave_place())
@@ -399,7 +399,7 @@ def test_a_run_kept_without_users_resumes(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("surplus", ["drop", "null"])
 def test_after_a_learnt_encoding_other_users_are_refused(surplus, tmp_path):
-    """Whose the rows were that taught, and of which users those are that are learnt."""
+    """Both the users of the rows that taught and those of the learnt rows."""
     n, most = 1500, 2
     rng = np.random.default_rng(1)
     rows = pa.table(
@@ -442,7 +442,7 @@ def test_after_a_learnt_encoding_other_users_are_refused(surplus, tmp_path):
 
 
 class Wire:
-    """MPI of one rank alone."""
+    """MPI with a single rank."""
 
     def Iallgather(self, mine, found):
         found[0] = mine
@@ -468,7 +468,7 @@ def one_rank():
 
 
 def learnt_by_a_rank(rows, run, stop=None, *, dealt=True, block=50):
-    """Three nodes on one rank, of one stream or of one each; after so many blocks it is interrupted."""
+    """Three nodes on one rank, from one stream or from one each; interrupted after a given number of blocks."""
     ranks, blocks = one_rank(), []
 
     def opened(rows):

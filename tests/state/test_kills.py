@@ -1,6 +1,6 @@
-"""Kept runs that are killed, starved and damaged: a small part of ``tools/kill_campaign.py``, and that it can fail.
+"""Kept runs that are killed, starved and damaged: a small part of ``tools/kill_campaign.py``, which must detect errors.
 
-The campaign itself, and its figures, are in ``docs/reliability.md``.
+The whole campaign and its figures are in ``docs/reliability.md``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = [
 
 
 def campaign(*words):
-    """A process of its own, which forks: pytest has threads."""
+    """A separate process that forks, because pytest has threads."""
     paths = os.pathsep.join(filter(None, sys.path))
     command = [sys.executable, str(ROOT / "tools" / "kill_campaign.py"), "--json", *words]
     environment = {**os.environ, "PYTHONPATH": paths}

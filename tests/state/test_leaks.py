@@ -1,6 +1,6 @@
-"""Nothing secret leaves a run: every learner is watched while it learns, and all that can be seen of it is searched.
+"""Nothing secret leaves a run: each learner is observed while it learns, and everything visible is searched.
 
-What is searched for, and how, is in ``leaks.py``; here is what is searched. The runs of the command line are in
+``leaks.py`` defines the secrets and the search; this file defines what is searched. The runs of the command line are in
 ``test_leaks_commands.py``.
 """
 
@@ -66,7 +66,7 @@ def rows_with(real):
 
 
 def collect(secrets, learner):
-    """The secrets of a live run; what PQFTL releases besides its models is none."""
+    """The secrets of a live run; what PQFTL releases besides its models is not among them."""
     state, moments = learner._run.state, []
     if isinstance(learner, PQFTL):
         moments = [state.released_sums(), *(learner.moments() if learner._run.keeper is None else [])]
@@ -74,7 +74,7 @@ def collect(secrets, learner):
 
 
 def exported(learner, folder):
-    """Everything that may leave the process of a learner, as bytes."""
+    """Everything that may leave a learner's process, as bytes."""
     copies = [copy.copy(learner), copy.deepcopy(learner), clone(learner)]
     out = [surface(learner), surface(*copies, private=True)]
     if learner.ledger is None or not isinstance(learner.ledger, Ledger):
@@ -168,7 +168,7 @@ def test_the_search_ignores_uninformative_values():
 
 
 class Telling(PIGD):
-    """A learner that gives away its iterate, each time in another way."""
+    """A learner that reveals its iterate, each time in another way."""
 
     way = ""
 
@@ -240,7 +240,7 @@ def test_a_live_run_shows_nothing(name, tmp_path, caplog):
 
 @pytest.mark.parametrize("name", kept.LEARNERS)
 def test_a_kept_run_shows_nothing(name, tmp_path):
-    """The journal and the directory, but for the folder of secrets; an interrupt, and what it says."""
+    """The journal and the directory, except the folder of secrets; an interrupt, and its message."""
     run, seen = tmp_path / "run", []
     secrets = rows_as_secrets(kept.make(name))
 
@@ -271,7 +271,7 @@ def test_a_kept_run_shows_nothing(name, tmp_path):
 
 @pytest.mark.parametrize("name", kept.LEARNERS)
 def test_results_are_copies(name):
-    """No array is a window into the memory of a run: writing into it changes nothing, and it does not change later."""
+    """No array is a view of a run's memory: writing into it changes nothing, and it does not change later."""
     learner, twin = kept.make(name), kept.make(name)
     labels = None if isinstance(learner, PQFTL) else [0, 1]
     y = targets(learner)
@@ -324,14 +324,14 @@ def test_prefix_sums_show_nothing(kind, design):
     words = {"horizon": 200, "design": design, "random_state": 3, "epsilon": 2.0, "delta": 1e-6}
     sums = PrefixSum(dim=D, **words) if kind is PrefixSum else SymmetricSum(dim=D, **words)
     secrets, seen, given = Secrets(), [surface(sums)], []
-    rows = X / 3 if kind is PrefixSum else np.einsum("ij,ik->ijk", X, X) / 9  # within the bound: added up as they are
+    rows = X / 3 if kind is PrefixSum else np.einsum("ij,ik->ijk", X, X) / 9  # within the bound, so added up unchanged
     exact = np.cumsum(rows, axis=0)
     secrets.numbers("rows", rows, many=True)
     secrets.numbers("exact sums", exact[1:200], many=True)  # the first is the row
     for start in range(0, 200, 50):
         given.append(sums.add_block(rows[start : start + 50]))
         arrays = sums.secret_state()
-        # the sums so far, and in the memory of them what they were made of
+        # the sums so far, and the memory from which they were computed
         secrets.numbers(
             "memory", arrays["memory"], but=[*given, np.sqrt(2.0) * given[-1], sums._run.prefix()], many=True
         )
@@ -352,7 +352,7 @@ def test_prefix_sums_show_nothing(kind, design):
 
 
 def test_private_metrics_show_nothing(tmp_path):
-    """The totals before their noise, the key, and what is computed beside them for the run's own eyes."""
+    """The totals before their noise, the key, and figures that the run computes for the curator alone."""
     words = {"random_state": 3, "windows": 5}
     exact = progressive(kept.make("PIGD"), kept.Stream(rows=X), private=PrivateMetrics(mu=math.inf, windows=5)).private
     secrets, windows = rows_as_secrets(kept.make("PIGD")), []
@@ -363,7 +363,7 @@ def test_private_metrics_show_nothing(tmp_path):
     words_of_key = np.random.PCG64(3).random_raw(8) & np.uint64(0xFFFFFFFF)
     collected = Secrets()
     of_run(collected, kept.make("PIGD", horizon=N).partial_fit(X[:2], [0, 1], classes=[0, 1])._run.state)
-    assert collected.found_in(words_of_key.astype("<u4").tobytes())  # that is how a seed becomes a key
+    assert collected.found_in(words_of_key.astype("<u4").tobytes())  # a seed becomes a key like this
     secrets.key("key", words_of_key.astype("<u4").tobytes())
     learner = kept.make("PIGD")
     found = progressive(learner, kept.Stream(rows=X), private=PrivateMetrics(mu=0.3, **words), on_window=windows.append)
@@ -383,7 +383,7 @@ def test_private_metrics_show_nothing(tmp_path):
 def failing_loss(words):
     def gradient(p, y):
         calls.append(p)
-        if len(calls) > 450:  # rows, not the points where a loss is tried out
+        if len(calls) > 450:  # rows, not the points where a loss is tested
             if words:
                 raise RuntimeError(words)
             return math.nan
@@ -452,7 +452,7 @@ def test_errors_reveal_nothing_about_other_rows(name, trouble, tmp_path, monkeyp
 
 
 def test_a_revealing_error_is_detected(tmp_path):
-    """The same test, of a loss that puts what it was given into its message: that is the caller's doing, and seen."""
+    """The same test with a loss that puts its arguments into its message: this is the caller's doing, and detected."""
     told = []
 
     def gradient(p, y):

@@ -1,8 +1,8 @@
-"""Nothing secret is printed or written by a run of the command line, and what is computed from raw rows says so.
+"""A run of the command line prints and writes nothing secret, and marks what it computes from raw rows.
 
-Searched (``leaks.py``) are the raw cells, the rows as they are learnt, and the noise key: in what is printed, in the
-progress bar of a terminal, in every file of a run, in errors. Of a file that is marked NOT PRIVATE nothing is promised,
-but neither are rows copied into it.
+The search (``leaks.py``) looks for the raw cells, the rows as they are learnt, and the noise key in the output, in the
+progress bar of a terminal, in every file of a run, and in errors. A file marked NOT PRIVATE makes no promise, but must
+not contain copies of rows either.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.process
 pytest.importorskip("click")
 
 N = 500
-CELL = "Zx81-Kantinenweg"  # of a patient: no level of the schema
+CELL = "Zx81-Kantinenweg"  # the cell of a patient: not a level of the schema
 SCHEMA = """others = "drop"
 
 [file]
@@ -182,7 +182,7 @@ def test_errors_name_the_row_and_not_what_is_in_the_others(ward, here, trouble):
     check(ward, story(caught.value))
 
 
-# ---- what is not private says so ------------------------------------------------------------------------------------
+# ---- figures without privacy are marked -----------------------------------------------------------------------------
 
 
 def unmarked(record, marked=False):
@@ -196,7 +196,7 @@ def unmarked(record, marked=False):
             own = isinstance(value, dict) and value.get("private") is False
             if name in raw and not (marked or own or value is None or isinstance(value, str)):
                 found.append(name)
-            elif name not in ("parameters", "inputs"):  # public: what the options and the schema say
+            elif name not in ("parameters", "inputs"):  # public: the options and the schema
                 found += [f"{name}.{inner}" for inner in unmarked(value, marked)]
     return found
 
@@ -231,7 +231,7 @@ def test_files_with_figures_of_raw_rows_are_marked(ward, here, monkeypatch):
     record = json.loads(clear.stdout)
     assert record["diagnostics"] is None
     assert set(files_of("S")) == {".ledger.jsonl.lock", "ledger.jsonl", "model.json", "model.npz", "run.json"}
-    for name in ("model.json", "ledger.jsonl", "private_metrics.json"):  # what may be published has none of it
+    for name in ("model.json", "ledger.jsonl", "private_metrics.json"):  # publishable files have no such figures
         assert b"regret" not in files[name]
         assert b"majority" not in files[name]
 

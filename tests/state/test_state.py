@@ -1,4 +1,4 @@
-"""Saved models: what is written is public, what is read back predicts the same bits, and damage is refused."""
+"""Saved models: only public values are written, reading gives the same predictions bit for bit, damage is refused."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_only_released_numbers_are_written(tmp_path, rows):
         assert sorted(arrays.files) == ["average", "model"]
         for name in arrays.files:
             assert not np.isin(secret, arrays[name]).any()
-    learner.partial_fit(X[300:], y[300:])  # the live run goes on
+    learner.partial_fit(X[300:], y[300:])  # the live run continues
 
 
 def test_loaded_learner_has_no_live_run(tmp_path, rows):

@@ -1,4 +1,4 @@
-"""The first rows of a stream alone, as what they taught knows them again."""
+"""The first rows of a stream alone: what they taught recognises them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams that cannot be read: every stumble is an error that names its row."""
+"""Unreadable streams: every failure is an error that names its row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 pytest.importorskip("pyarrow")
 
 
-# --- what cannot be read ------------------------------------------------------------------
+# --- unreadable data ---------------------------------------------------------------------
 
 
 def test_no_such_file_directory_and_empty(tmp_path):
@@ -119,7 +119,7 @@ def test_row_number_deep_in_a_csv_with_one_large_chunk(tmp_path):
 )
 @pytest.mark.parametrize("fast", [True, False])
 def test_row_number_deep_in_a_libsvm_file(tmp_path, monkeypatch, bad, words, fast):
-    # Whether indices count from 0 is decided by the first bytes, the bad row lies in a later chunk.
+    # The first bytes decide whether indices count from 0; the bad row is in a later chunk.
     monkeypatch.setattr(text_files, "CHUNK_BYTES", 100_000)
     monkeypatch.setattr(libsvm, "HEAD_BYTES", 100_000)
     rows, at = (160_000, DEEP) if fast else (16_000, 15_000)  # the slow reader needs fewer rows
@@ -171,7 +171,7 @@ def test_a_file_cut_short(tmp_path, packed):
 
     with pytest.raises(StreamError, match="cut short") as found:
         learn()
-    # What precedes the damage is read, and the error says where that ends.
+    # The rows before the damage are read, and the error says where they end.
     assert sum(rows) <= found.value.row - 1 < sum(rows) + 1000
     assert sum(rows) > 10_000
 

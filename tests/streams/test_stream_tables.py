@@ -1,4 +1,4 @@
-"""Typed tables, frames and dict rows: the same blocks from every format, and what cannot be read named by row."""
+"""Typed tables, frames and dict rows: the same blocks from every format, and errors that name the row."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def kinds_of_columns():
 def test_types_that_are_numbers(tmp_path, name):
     made = kinds_of_columns()
     if name == "d.parquet":
-        made.pop("hole")  # what its writer does not know
+        made.pop("hole")  # its writer does not support this
     table = pa.table(made)
     nan = np.nan
     expected = {
@@ -177,7 +177,7 @@ def test_integers_that_no_double_holds(tmp_path, monkeypatch, kind):
     assert together(open_stream(table, schema=schema))[0].shape[0] == 9
 
 
-# ---- what cannot be read ------------------------------------------------------------------------
+# ---- unreadable data ----------------------------------------------------------------------------
 
 
 def test_damaged_tables(tmp_path, monkeypatch):
@@ -208,7 +208,7 @@ def test_damaged_tables(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("checksum", [True, False])
 def test_a_damaged_page_under_a_sound_footer(tmp_path, monkeypatch, checksum):
-    """With a checksum any flipped bit is found; without one what breaks the page's structure, here its header."""
+    """With a checksum any flipped bit is found; without one, only damage to the page's structure, here its header."""
     monkeypatch.setattr(arrow_reader, "BATCH_ROWS", 1000)
     rng = np.random.default_rng(1)
     X = rng.normal(size=(9000, 2))
@@ -279,7 +279,7 @@ def test_wide_tables_are_decoded_in_smaller_batches(tmp_path, monkeypatch):
 
 
 def test_parquet_comes_in_batches_of_the_wanted_size(tmp_path, monkeypatch):
-    """Whose dictionaries need not be made anew for a part of them; but not in very small ones."""
+    """Their dictionaries need not be rebuilt for a part of them; but very small batches are avoided."""
     monkeypatch.setattr(parquet_reader, "FEWEST_ROWS", 4)
     path = save(tmp_path, columns(np.ones((25, 3)), np.ones(25)))
     for limit, most in ((2, 4), (7, 7), (100, 25)):

@@ -1,4 +1,4 @@
-"""Streams: every format gives the same rows, every stumble is an error that names its row."""
+"""Streams: every format gives the same rows, and every failure is an error that names its row."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_csv_plain_and_packed(tmp_path, table, packed):
 def test_libsvm_plain_and_packed(tmp_path, table, packed, zero_based, declared):
     X, y = table
     X = np.where(np.abs(X) < 0.3, 0, X)
-    dump_svmlight_file(X, 2 * y - 1, str(tmp_path / "raw"), zero_based=zero_based)  # six decimals survive it
+    dump_svmlight_file(X, 2 * y - 1, str(tmp_path / "raw"), zero_based=zero_based)  # six decimals preserve it
     path = write(tmp_path, "d.svm" + packed, (tmp_path / "raw").read_bytes())
     stream = open_stream(path, classes=(-1, 1), n_features=declared, block_rows=64)
     got = together(stream)

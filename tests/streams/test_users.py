@@ -1,4 +1,4 @@
-"""The cap on rows per user, and labels that come later: against plain Python, in any cut, and what they promise."""
+"""The cap on rows per user, and delayed labels: against plain Python, in any cut, and the guarantees."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_blanks_do_not_make_another_user():
         (["0", "-0.0", "-0", ".0", "0e5"], 1),
         (["-7", "-7.0"], 1),
         (["1e22", "10000000000000000000000", "1E+22"], 1),
-        # beyond 2^53, where doubles would take one for the other
+        # beyond 2^53, where doubles would confuse the two
         (["9007199254740993", "9007199254740992.0", "9007199254740993.0"], 2),
         (["1.5", "1.50"], 2),
         (["7", "007"], 2),
@@ -105,7 +105,7 @@ def test_blanks_do_not_make_another_user():
 )
 @pytest.mark.parametrize("cut", [1, 1000])
 def test_spellings_of_one_user(spellings, users, cut):
-    """In one batch or in many, and whatever else is in the batch: a spelling is read by itself."""
+    """In one batch or in many, for any other content of the batch: each spelling is read by itself."""
     _, source = capped(spellings, 1, cut=cut)
     assert len(whole(source)[0]) == users
     assert source.count() == users
@@ -176,7 +176,7 @@ def test_sources_without_users_are_refused():
 
 
 def test_changing_one_user_changes_at_most_k_rows():
-    """The promise of the cap: with users held fixed, streams that differ in one user's cells differ in k kept rows."""
+    """The guarantee of the cap: with users fixed, streams that differ in one user's cells differ in k kept rows."""
     rng = np.random.default_rng(8)
     users = [f"u{i}" for i in rng.integers(0, 20, 300)]
     for k in (1, 3):
@@ -191,7 +191,7 @@ def test_changing_one_user_changes_at_most_k_rows():
 
 
 def test_changing_the_user_of_a_row_shifts_the_rows():
-    """Why users are held fixed: one changed user moves all rows after it."""
+    """The reason why users are fixed: one changed user moves all rows after it."""
     users = list("abababab") + list("cdefgh")
     _, source = capped(users, 1)
     before = whole(source)[0][:, 0]
@@ -217,7 +217,7 @@ def test_a_dictionary_with_the_same_user_twice():
 
 
 def test_slices_of_texts_of_either_width():
-    """Texts that begin anywhere in their buffer, with 32-bit offsets or 64-bit ones; codes of any width."""
+    """Texts that start anywhere in their buffer, with 32-bit or 64-bit offsets, and codes of any width."""
     for kind in (pa.string(), pa.large_string()):
         texts = pa.array(["none", "a", "bb", "", "a"], kind).slice(1)
         users = pa.DictionaryArray.from_arrays(pa.array([9, 0, 1, 2, 3, 1], pa.int8()).slice(1), texts)
@@ -244,12 +244,12 @@ def test_users_beyond_the_bound_are_refused_before_their_block():
             Schema.load(schema)
     user["max_users"] = (1 << 28) + 1
     Schema.load(schema)
-    user["surplus"] = "null"  # whose guarantee knows how likely two users have one hash up to there
+    user["surplus"] = "null"  # the guarantee then includes the probability of a hash collision
     with pytest.raises(InvalidParameter, match=r"at most 268435456, found 268435457"):
         Schema.load(schema)
 
 
-# --- labels that come later ----------------------------------------------------------------------
+# --- delayed labels -------------------------------------------------------------------------------
 
 
 def delayed(events, window, *, cut=1000, user=None, sparse=False):
@@ -325,12 +325,12 @@ def test_labels_find_their_rows(events, window, cut, sparse):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(("window", "cut"), [(3, 1), (10, 7), (80, 50), (80, 1000)])
 def test_long_streams(window, cut, sparse):
-    """Rows come and go all the time, so every place of the store is used many times, and all features differ."""
+    """Rows arrive and leave all the time, so every position of the store is reused often, and all features differ."""
     rng = np.random.default_rng(window)
     events, open_keys = [], []
     for i in range(2_000):
         if open_keys and rng.random() < 0.4:
-            # mostly a young one, sometimes one that was dropped long ago
+            # mostly a recent one, sometimes one that was dropped long ago
             at = int(len(open_keys) * rng.random() ** 0.5)
             events.append((open_keys.pop(at), None, float(i)))
         else:
@@ -363,7 +363,7 @@ def test_a_second_waiting_row_names_row_and_column():
     with pytest.raises(StreamError, match="row 3, column 'k': an earlier row") as found:
         whole(source)
     assert found.value.row == 3
-    # once dropped or completed, a key may wait again
+    # a key that was dropped or completed may wait again
     assert whole(delayed([("a", 1, None), ("b", 1, None), ("a", 2, None), ("a", None, 3)], 1))[0].tolist() == [[2]]
     assert len(whole(delayed([("a", 1, None), ("a", None, 3), ("a", 2, None), ("a", None, 3)], 1))[0]) == 2
 
@@ -426,7 +426,7 @@ def test_labels_of_classes_may_come_later():
 
 
 def test_memory_is_bounded_by_the_window():
-    """Of rows that wait for ever only the window is kept, and places are used again."""
+    """Among rows that wait for ever only the window is kept, and positions are reused."""
     n, window = 5_000, 70
     events = [(f"k{i}", float(i), None) for i in range(n)]
     for sparse in (False, True):
@@ -443,7 +443,7 @@ def test_memory_is_bounded_by_the_window():
         assert source.counts == {"waited_too_long": n - window, "unmatched_labels": 0, "still_waiting": window}
         places = len(waiting._csr) if sparse else len(waiting._dense)
         assert window <= places <= 2 * window
-        # copies: a view would keep the whole piece that it was cut from
+        # copies: a view would keep the whole piece from which it was cut
         assert all(part.base is None for row in waiting._csr if row is not None for part in row)
 
 
@@ -463,7 +463,7 @@ def test_a_delayed_source_states_its_facts():
 
 
 def test_labels_are_joined_before_rows_are_capped():
-    """The cap counts rows that are learnt: neither rows that never get a label nor rows that only bring one."""
+    """The cap counts learnt rows: neither rows that never get a label nor rows that only bring one."""
     events = [
         ("a", 1, None, "ann"),
         ("b", 2, None, "ann"),

@@ -1,4 +1,4 @@
-"""Rows of a user that are kept apart, and surplus rows that are dropped or null: against plain Python, in any cut."""
+"""Separated rows of a user, and surplus rows that are dropped or null: against plain Python, in any cut."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def capped(users, k, *, cut=1000, **more):
     st.integers(1, 13),
 )
 def test_rows_of_a_user_are_kept_apart(users, k, apart, cut):
-    """By the definition, row by row; the distance is that of the rows that are kept, and cuts change nothing."""
+    """By the definition, row by row; the distance counts kept rows, and cuts change nothing."""
     seen, last, kept, near = Counter(), {}, [], 0
     for i, user in enumerate(users):
         if seen[user] >= k:
@@ -67,7 +67,7 @@ def test_rows_of_a_user_are_kept_apart(users, k, apart, cut):
     st.integers(1, 13),
 )
 def test_surplus_rows_that_are_null_keep_their_place(users, k, apart, cut):
-    """By the definition: what becomes of a row depends on the places of its own user's rows alone."""
+    """By the definition: the fate of a row depends on the positions of its own user's rows alone."""
     learnt = []
     for who in set(users):
         places, last = [i for i, user in enumerate(users) if user == who], -apart
@@ -83,7 +83,7 @@ def test_surplus_rows_that_are_null_keep_their_place(users, k, apart, cut):
     assert np.flatnonzero(~np.isnan(y)).tolist() == sorted(learnt)
     assert source.count() == len(users)
     assert sum(source.counts.values()) == len(users) - len(learnt)
-    # another user's rows in the place of one's: nothing changes for the others
+    # another user's rows in place of one's: nothing changes for the others
     _, other = capped([user if user != "a" else "somebody" for user in users], k, separation=apart, surplus="null")
     assert np.array_equal(whole(other)[1], y, equal_nan=True)
 
@@ -110,7 +110,7 @@ def test_null_rows_need_learners_that_take_them():
 
 
 def test_many_users_are_kept_apart():
-    """Beyond the first table, which grows: each of 5,000 users comes back after 5,000 rows, or too early."""
+    """More than the first table, which grows: each of 5,000 users returns after 5,000 rows, or too early."""
     users = [str(i) for i in range(5000)] * 2
     _, source = capped(users, 3, separation=5000)
     assert len(whole(source)[0]) == 10_000
@@ -128,8 +128,8 @@ def test_many_users_are_kept_apart():
     st.integers(1, 13),
 )
 def test_surplus_rows_are_null_where_labels_come_later(rows, k, apart, window, cut):
-    """Joined first; then what becomes of a joined row depends on the places of its own user's joined rows."""
-    events, joined = [], []  # (key, feature, label, user): the label of row i comes after row i + later
+    """First the labels are joined; then the fate of a row depends on its own user's joined rows alone."""
+    events, joined = [], []  # (key, feature, label, user): the label of row i arrives after row i + later
     for i, (user, later) in enumerate(rows):
         events.append((i, (f"k{i}", float(i), None, user)))
         events.append((i + later, (f"k{i}", None, 0.5 + i, None)))

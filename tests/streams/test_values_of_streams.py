@@ -1,4 +1,4 @@
-"""One row never changes how a stream reads another: it is that row's error, or nothing for the other rows."""
+"""One row never changes how a stream reads another: it is an error in that row, or has no effect on other rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def encoded(stream):
 
 
 def alone(make, rows, y, at):
-    """That a stream of changed rows is the plain one's but in that row, or fails with an error that names it."""
+    """Check that changing one row changes that row of the stream alone, or fails with an error that names it."""
     found = attempt(make, rows, y)
     if isinstance(found, StreamError):
         assert found.row == at + 1, found
@@ -35,7 +35,7 @@ def alone(make, rows, y, at):
 
 
 def attempt(make, rows, y):
-    """What a stream of these rows gives, or its error."""
+    """The rows that a stream gives, or its error."""
     try:
         return encoded(make(rows, y))
     except StreamError as error:
@@ -142,7 +142,7 @@ def test_a_value_in_json(folder, schema, at, j, value):
 @settings(max_examples=30)
 @given(at=PLACES, value=st.sampled_from([None, BIG + 1, -BIG - 1, BIG, -1, 7]))
 def test_a_value_in_typed_columns(folder, at, value):
-    """Of integers, one of which is missing or no double."""
+    """Integer columns in which one value is missing or not a double."""
 
     def opened(options, rows, y):
         pq.write_table(pa.table({"a": [row[0] for row in rows], "t": y}), folder / "a.parquet")
