@@ -1,8 +1,8 @@
 """The false-positive rates of the statistical tests, in one place.
 
-Every statistical test takes its rate from here. Seeds are fixed, so a test either passes for ever or fails for ever;
-the rate is the probability that its seed was unlucky although the code is right. The whole budget is so small that a
-failure is a defect.
+Every statistical test takes its rate from here. Seeds are fixed, so a test either always passes or always fails; the
+rate is the probability that its seed is unlucky although the code is right. The total is so small that a failure is a
+defect.
 """
 
 from __future__ import annotations
@@ -76,5 +76,5 @@ RATES: dict[str, float] = {
 
 
 def rate(name: str, uses: int = 1) -> float:
-    """Probability with which one of so many uses of the named test may fail although the code is right."""
+    """Probability that one of several uses of the named test fails although the code is right."""
     return RATES[name] / uses

@@ -1,4 +1,4 @@
-"""What the tests of audits share."""
+"""Shared code of the tests of audits."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ DELTA = 1e-5
 
 
 def seed_of(*words):
-    """A seed of its own for every audit."""
+    """A separate seed for every audit."""
     return sum((k + 1) * ord(c) for k, c in enumerate(repr(words)))

@@ -1,4 +1,4 @@
-"""What the tests of the estimators of tables share: a table of mixed columns, its labels and its real target."""
+"""Shared data of the tests of the estimators of tables: a table of mixed columns, its labels, its real target."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Verdicts on samples of noise: each says whether a sample passes, and errs for the right law with probability alpha.
+"""Verdicts on samples of noise: whether a sample passes; for the right distribution they err with probability alpha.
 
 Borders of cells lie between lattice points, so the probabilities of the rounded values are those of the ideal ones.
-Dependence is judged on probabilities, P(value below), which are bounded and have known variances.
+Dependence is tested on probabilities, P(value below), which are bounded and have known variances.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ LAWS: dict[str, Any] = {"gaussian": stats.norm, "laplace": stats.laplace, "expon
 
 
 def within(z: float, alpha: float) -> bool:
-    """A standard normal statistic, two-sided."""
+    """Two-sided test of a standard normal statistic."""
     return bool(abs(z) <= stats.norm.isf(alpha / 2))
 
 
 def between(p: float, alpha: float) -> bool:
-    """A statistic's own probability, two-sided."""
+    """Two-sided test of a statistic's own probability."""
     return alpha / 2 <= p <= 1 - alpha / 2
 
 
 def right_scale(sample: Values, law: str, alpha: float) -> bool:
-    """Of the sum of squares of normals, of magnitudes of the others."""
+    """For normals by the sum of squares, for the other distributions by the sum of magnitudes."""
     if law == "gaussian":
         return between(stats.chi2.cdf(float(np.sum(sample**2)), sample.size), alpha)
     return between(stats.gamma.cdf(float(np.sum(np.abs(sample))), sample.size), alpha)
@@ -40,7 +40,7 @@ def right_mean(sample: Values, law: str, alpha: float) -> bool:
 
 
 def chi_square(sample: Values, borders: Values, survival: Values, alpha: float) -> bool:
-    """Counts between ascending borders, whose survival probabilities are given."""
+    """Counts between ascending borders whose survival probabilities are given."""
     counts = np.bincount(np.searchsorted(borders, sample), minlength=len(borders) + 1)
     expected = -np.diff(survival, prepend=1.0, append=0.0) * sample.size
     assert expected.min() >= 20
@@ -52,7 +52,7 @@ def between_points(quantiles: Values, h: float) -> Values:
 
 
 def right_cells(sample: Values, h: float, law: Any, alpha: float, cells: int = 64) -> bool:
-    """Chi-square on about so many cells of equal probability, of a law of scipy.stats."""
+    """Chi-square over roughly the given number of cells of equal probability, for a distribution of scipy.stats."""
     borders = between_points(law.ppf(np.arange(1, cells) / cells), h)
     return chi_square(sample, borders, law.sf(borders), alpha)
 
@@ -77,21 +77,21 @@ def unrelated(p: Values, q: Values, alpha: float) -> bool:
 
 
 def directions(vectors: Values) -> tuple[Values, Values]:
-    """Norms and unit vectors, of those that are not zero."""
+    """Norms and unit vectors of the vectors that are not zero."""
     norms = np.linalg.norm(vectors, axis=1)
     kept = norms > 0
     return norms[kept], vectors[kept] / norms[kept, None]
 
 
 def right_directions(unit: Values, alpha: float) -> bool:
-    """Uniform on the sphere: first moments (Rayleigh), second moments (Bingham), and the law of a coordinate."""
+    """Uniform on the sphere: first moments (Rayleigh), second moments (Bingham), distribution of a coordinate."""
     n, dim = unit.shape
     rayleigh = n * dim * float(np.sum(np.mean(unit, axis=0) ** 2))
     if dim == 1:
         return bool(rayleigh <= stats.chi2.isf(alpha, 1))
     second = unit.T @ unit / n
     bingham = n * dim * (dim + 2) / 2 * (float(np.sum(second**2)) - 1 / dim)
-    borders = (np.arange(32) + 0.5) / 32  # not on the axes, where the lattice puts a few values
+    borders = (np.arange(32) + 0.5) / 32  # not on the axes, where the lattice puts some values
     return bool(
         rayleigh <= stats.chi2.isf(alpha / 3, dim)
         and bingham <= stats.chi2.isf(alpha / 3, (dim - 1) * (dim + 2) / 2)
@@ -100,6 +100,6 @@ def right_directions(unit: Values, alpha: float) -> bool:
 
 
 def coordinate_probability(unit: Values, j: int = 0) -> Values:
-    """P(below) of a coordinate u of uniform directions: (1 + u) / 2 has a beta law."""
+    """P(below) of a coordinate u of uniform directions: (1 + u) / 2 has a beta distribution."""
     half = (unit.shape[1] - 1) / 2
     return np.asarray(special.betainc(half, half, (1 + unit[:, j]) / 2))

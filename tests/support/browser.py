@@ -1,4 +1,4 @@
-"""Pages in a headless browser that has no network, where one is installed."""
+"""Pages in a headless browser without a network, where one is installed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-c
 
 
 def browser() -> str:
-    """Return the path of a browser; none is found: the test is skipped, but fails where CI should have installed one.
+    """Return the path of a browser; without one the test is skipped, or fails where CI should have installed one.
 
-    ``CI=true`` asks for one, unless ``.ci/run`` has said by ``PRIVOL_BROWSER=none`` that it could not install any.
+    ``CI=true`` requires one, unless ``.ci/run`` has set ``PRIVOL_BROWSER=none`` because it could not install any.
     """
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is not None:
@@ -28,14 +28,14 @@ def browser() -> str:
 
 
 def page_after_its_scripts(page: Path, profile: Path, query: str = "", wait: int = 0) -> str:
-    """Return the HTML of a page of files as a browser has it when the scripts of the page have run.
+    """Return the HTML of a page from a file after the page's scripts have run in a browser.
 
     Parameters
     ----------
     page, profile : Path
-        The file, and a folder for what the browser writes.
+        The file, and a folder for the browser's own files.
     query : str
-        Behind the address, such as ``"?q=word"``.
+        Appended to the address, such as ``"?q=word"``.
     wait : int
         Milliseconds of the page's own clock for its scripts; 0: until it is loaded.
     """

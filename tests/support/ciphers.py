@@ -1,4 +1,4 @@
-"""A cipher between privol and OpenSSL that watches what passes, and fails when told to."""
+"""A cipher between privol and OpenSSL that records the traffic and fails on request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from privol._core import _noise
 
 @dataclass
 class Watched:
-    """What the ciphers made since ``watch`` have done.
+    """The actions of the ciphers made since ``watch``.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Watched:
     fail: object = None
 
     def output(self, k=-1):
-        """What the memory of an output holds now; its owner must be alive."""
+        """The present content of an output's memory; its owner must be alive."""
         return ctypes.string_at(*self.outputs[k])
 
 
@@ -58,9 +58,9 @@ def watch(monkeypatch):
 
 
 def deepen(monkeypatch):
-    """Put all noise sources made from now on so deep into the tail that the first coordinate takes the last resort.
+    """Make all future noise sources so deep in the tail that the first coordinate takes the last resort.
 
-    Its word, the first at level 0 of every row, is zero; the digits after it are the cipher's.
+    Its word, the first at level 0 of every row, is zero; the following digits are the cipher's.
     """
 
     class Cipher:

@@ -10,7 +10,7 @@ LABELS = ["ash", "birch", "cedar", "oak"]
 
 
 def check_classes(learner, X, labels, y, null=()):
-    """Row by row against the twin, every bit."""
+    """Compare row by row with the twin, bit for bit."""
     classes = np.unique(labels)
     learner.declare_classes(classes)
     width = X.shape[1] + learner.fit_intercept

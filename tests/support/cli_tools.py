@@ -1,4 +1,4 @@
-"""What the tests of the command line share: a small table, and calls in this process and in one of their own."""
+"""Shared code of the tests of the command line: a small table, and calls in this process and in a new one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def privol_cli(*words, text=None):
 
 
 def piped(text, *words):
-    """The same with what comes through a pipe of the operating system as its standard input; None: an empty file."""
+    """The same with text through a pipe of the operating system as standard input; None: an empty file."""
     if text is None:
         with open(os.devnull, "rb") as nothing:
             return CliRunner().invoke(app, list(map(str, words)), input=nothing, catch_exceptions=False)
@@ -59,17 +59,17 @@ def run_json(*words):
 
 
 def listed(folder):
-    """Names of the files that a user sees: a lock beside a journal is hidden."""
+    """Names of the files that a user sees: a lock next to a journal is hidden."""
     return sorted(path.name for path in Path(folder).iterdir() if not path.name.startswith("."))
 
 
 def entries_of(folder):
-    """What the ledger of a run directory says of each run."""
+    """The entries of the ledger of a run directory."""
     return Ledger.read(Path(folder) / "ledger.jsonl").entries()
 
 
 def sparse_rows(path, n, seed=0):
-    """Rows of twelve words by Zipf's law, of which two frequent ones decide the label."""
+    """Rows of twelve words by Zipf's law, where two frequent words determine the label."""
     rng = np.random.default_rng(seed)
     words = np.minimum(rng.zipf(1.4, size=(n, 12)) * 7 % 3000, 2999)
     label = np.where(((words == 7) | (words == 28)).any(axis=1), "1", "-1")
@@ -81,7 +81,7 @@ def sparse_rows(path, n, seed=0):
 
 @contextlib.contextmanager
 def no_file_above(limit):
-    """A limit of the size of files stands for a full disk: it fails in the write, whoever owns the process."""
+    """Simulate a full disk by a limit on file sizes: the write fails, whoever owns the process."""
     import resource
 
     before, deaf = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -94,7 +94,7 @@ def no_file_above(limit):
 
 
 def start(*words, imported=True, **settings):
-    """Start the command line as a process of its own; with its imports made, or as a user starts it."""
+    """Start the command line as a separate process, with its imports already made, or as a user starts it."""
     source = str(Path(privol.__file__).parent.parent)
     path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
     return (warm if imported else subprocess).Popen(

@@ -1,8 +1,8 @@
-"""What every learner must pass: a run of each kind, for the tests of kept runs, of leaks and of kills.
+"""The runs that every learner must pass: one of each kind, for the tests of kept runs, of leaks and of kills.
 
-The suites that must hold for all learners take them from ``LEARNERS``, and the offline ones from ``OFFLINE``. A learner
-is there by itself, as it comes; whoever adds one of several kinds tells them here. ``test_conformance.py`` refuses a
-design or an option of the noise that is in none of them.
+Suites that must hold for all learners take them from ``LEARNERS``, and the offline ones from ``OFFLINE``. A learner is
+included by default; one with several kinds lists them here. ``test_conformance.py`` refuses a design or an option of
+the noise that is in none of them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def make(name, **words):
 
 
 def rows_for(name):
-    """Rows and labels for an offline learner: of three classes where it is named so."""
+    """Rows and labels for an offline learner, of three classes where its name says so."""
     return X, Y + (np.arange(N) % 5 == 0) if name.endswith("classes") else Y
 
 

@@ -1,7 +1,7 @@
 """The counterexamples of docs/errata.md, computed: Jain, Kothari and Thakurta, and the specification of privol.
 
-Closed forms and small simulations; where privol has the learner, that it does what the page says instead.
-``python tools/errata.py`` prints them; ``tests/project/test_errata.py`` holds every number of the page against them.
+Closed forms and small simulations; where privol has the learner, they also check that it does what the page says.
+``python tools/errata.py`` prints them; ``tests/project/test_errata.py`` compares every number of the page with them.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from privol.noise import granularity
 
 @dataclass(frozen=True)
 class Erratum:
-    """What a counterexample comes to.
+    """The result of a counterexample.
 
     Attributes
     ----------
     numbers : dict
-        As the page prints them -> as computed.
+        As printed on the page -> as computed.
     holds : dict
         What it shows, in words -> whether it does.
     """
@@ -48,7 +48,7 @@ class Erratum:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A function that computes it, and the numbers that it starts from, as the page prints them."""
+    """A function that computes it, and the numbers from which it starts, as printed on the page."""
 
     compute: Callable[[], Erratum]
     given: tuple[str, ...]
@@ -75,7 +75,7 @@ def pocp_beta(rate: float, horizon: int, epsilon: float, delta: float) -> float:
 
 
 def last_true(claimed: Callable[[float], bool], grid: np.ndarray) -> float:
-    """Where something ceases to be true that is true at points of an ascending grid; 0 if at none."""
+    """The last point of an ascending grid at which a claim holds; 0 if there is none."""
     true = [k for k, x in enumerate(grid) if claimed(float(x))]
     if not true:
         return 0.0
@@ -143,7 +143,7 @@ def azuma_step() -> Erratum:
         return lambda epsilon: gdp_delta(3.0 * epsilon, mu(horizon, epsilon, delta)) > 2.0 * delta
 
     def excess(epsilon: float) -> float:
-        """Published noise over what the claim needs."""
+        """Published noise over the noise that the claim needs."""
         return gdp_mu(3.0 * epsilon, 2e-6) / mu(1000, epsilon, 1e-6)
 
     found = gdp_delta(0.003, mu(1000, 0.001, 1e-6))
@@ -189,7 +189,7 @@ def tree_noise() -> Erratum:
 
 @erratum("JKT-7", "1 1,024 2")
 def nodes_of_a_row() -> Erratum:
-    """Nodes of the complete tree over 1,024 leaves that have row 1 below them."""
+    """Nodes of the complete tree over 1,024 leaves that contain row 1."""
     nodes = sum(1 for height in range(11) if 2**height <= 1024)
     sigma = tree_sigma(2, 1.0, 1e-6) > 0.0 == math.log(1)
     return Erratum(
@@ -200,7 +200,7 @@ def nodes_of_a_row() -> Erratum:
 
 @erratum("JKT-8", "13 8 4")
 def late_leaves() -> Erratum:
-    """Lines 5, 6 and 13 word by word: which rows the output at t = 5 sums, rows 1 to 8 at leaves with their labels."""
+    """Lines 5, 6 and 13 taken literally: the rows summed at t = 5, with rows 1 to 8 at leaves with their labels."""
     t, label = 5, format(5, "04b")
     summed = []
     for i, bit in enumerate(label):
@@ -224,7 +224,7 @@ def moments_of_targets() -> Erratum:
 
 @erratum("JKT-10", "10 100,000 1,000 1e-6 0.01 1 200")
 def indefinite_matrix() -> Erratum:
-    """The least eigenvalue of t alpha I + V_t + noise at t = 1,000, V_t = (t / d) I; epsilon / 2 and delta / 2."""
+    """The smallest eigenvalue of t alpha I + V_t + noise at t = 1,000, V_t = (t / d) I; epsilon / 2 and delta / 2."""
     d, t, rng = 10, 1000, np.random.default_rng(1)
     std = tree_sigma(100_000, 0.005, 5e-7) * math.sqrt(bin(t).count("1"))
     bad = 0
@@ -253,9 +253,10 @@ def norm_of_the_leader() -> Erratum:
 
 
 def moved_average(alpha: float, radius: float, horizon: int = 1000) -> float:
-    """How far the average of Algorithm 6 moves with one row: no other has a gradient, this one -1 or 1.
+    """How far the average of Algorithm 6 moves with one row, whose gradient is -1 or 1 while all others are 0.
 
-    It is the first whose step reaches the end of the interval from its middle; points are kept in it.
+    It is the first row whose step reaches the end of the interval from its middle; points are projected onto the
+    interval.
     """
     row, ends = math.ceil(1.0 / (alpha * radius)) - 1, []
     for g in (1.0, -1.0):
@@ -264,7 +265,7 @@ def moved_average(alpha: float, radius: float, horizon: int = 1000) -> float:
             x = (alpha * t * x - (g if t == row else 0.0)) / (alpha * (t + 1))
             x = min(max(x, -radius), radius)
             total += x
-        ends.append(total / horizon)  # of x_1 = 0 too
+        ends.append(total / horizon)  # x_1 = 0 counts too
     return abs(ends[0] - ends[1])
 
 
@@ -320,7 +321,7 @@ def bounds_from_the_rows() -> Erratum:
 
 
 def rows_for(error: float, sigma: Callable[[float], float]) -> float:
-    """From how many rows on noise in ten dimensions is no longer than the error, as a root mean square."""
+    """The number of rows at which noise in ten dimensions is no longer than the error, as a root mean square."""
     log = optimize.brentq(lambda log: math.sqrt(10.0) * sigma(math.exp(log)) - error, math.log(3.0 / error), 60.0)
     return math.exp(log)
 
@@ -354,7 +355,7 @@ def rows_of_theorem_12() -> Erratum:
 
 @erratum("JKT-17", "1e-6 1,000 1,000,000 2")
 def power_of_the_logarithm() -> Erratum:
-    """Of sigma sqrt(ln T) sum 1 / t with sigma = ln T sqrt(ln(ln T / delta)), and of (32), up to constants."""
+    """For sigma sqrt(ln T) sum 1 / t with sigma = ln T sqrt(ln(ln T / delta)), and for (32), up to constants."""
 
     def argued(rows: float) -> float:
         log = math.log(rows)
@@ -411,14 +412,14 @@ def published_noise_that_suffices() -> Erratum:
 
 @erratum("SPEC-2", "2 1")
 def order_of_shift_and_clip() -> Erratum:
-    """An eigenvalue of -1, a shift of 2 over a regulariser of 0.1: what is divided by."""
+    """An eigenvalue of -1, a shift of 2 over a regulariser of 0.1: the divisor."""
     before, after = max(-1.0, 0.0) + 2.0, max(-1.0 + 2.0, 0.0)
     return Erratum({"2": before, "1": after}, {"different": before != after})
 
 
 @erratum("SPEC-3", "1e-6 1e-8 1e-10 1e-12")
 def bisection_of_a_difference() -> Erratum:
-    """mu at (1e-6, 1e-8) by the difference of log-CDFs, and by 60 digits."""
+    """mu at (1e-6, 1e-8) by the difference of log-CDFs, and with 60 digits."""
 
     def rough(mu: float) -> float:
         a, b = (special.log_ndtr(-1e-6 / mu + sign * mu / 2.0) for sign in (1.0, -1.0))
@@ -438,7 +439,7 @@ def bisection_of_a_difference() -> Erratum:
 
 @erratum("SPEC-4", "-1 1 2 10,000 281")
 def greedy_falling_steps() -> Erratum:
-    """Points of [-1, 1], steps 1 / sqrt(2 t): up in two rounds, rest, then down all the way."""
+    """Points of [-1, 1], steps 1 / sqrt(2 t): up for two rounds, rest, then down all the way."""
     rounds, w, regret = 10_000, 0.0, 0.0
     for t in range(1, rounds + 1):
         slope = -1.0 if t <= 2 else 1.0 if t > rounds - 281 else 0.0
@@ -459,7 +460,7 @@ def greedy_falling_steps() -> Erratum:
 
 @erratum("SPEC-5", "10 0.1 0.01")
 def averages_outside_the_ball() -> Erratum:
-    """The distance without a ball, the one that is attained in it, and the most that it can be, over the claim."""
+    """The distance without a ball, the one attained in the ball, and the largest possible one, over the claim."""
     free, kept, most = [], [], []
     for error, radius in ((0.1, 1.0), (0.01, 1.0), (0.1, 10.0)):
         alpha = error / radius**2
@@ -476,7 +477,7 @@ def averages_outside_the_ball() -> Erratum:
 
 @erratum("SPEC-6", "1 0.01 2")
 def norm_of_the_minimiser() -> Erratum:
-    """The stated bound, and the norm for equal rows of the length that has the longest minimiser; R = 1."""
+    """The stated bound, and the norm for equal rows of the length with the longest minimiser; R = 1."""
 
     def stated(l2: float) -> float:
         return min(1.0 / l2, math.sqrt(2.0 * math.log(2.0) / l2))
@@ -505,7 +506,8 @@ def norm_of_the_minimiser() -> Erratum:
 def huber_delta(epsilon: float, sigma: float, l2: float, target: float, pull: float) -> float:
     """Delta at epsilon of b ~ N(0, sigma^2) in one dimension: a row x = 1 with Huber's loss of width 1, or none.
 
-    The density of the minimiser is that of b times the derivative of the gradient; ``pull`` is that of other rows.
+    The density of the minimiser is that of b times the derivative of the gradient; ``pull`` is the gradient of other
+    rows.
     """
     reach = (12.0 * sigma + 4.0 + abs(pull)) / l2
     w = np.linspace(-reach, reach, 200_001)
@@ -541,7 +543,7 @@ def condition_of_both_signs() -> Erratum:
 
 @erratum("SPEC-8", "1 10 55 14,000 0.01")
 def grid_of_the_linear_term() -> Erratum:
-    """Mean length of the final noise if b were on the grid of a release, over that of what b adds to the model."""
+    """Mean length of the final noise if b were on the grid of a release, over that of b's part of the model."""
     ratio, mine, certificate = {}, [], []
     for dim in (10, 55):
         plan = calibrate_objective(

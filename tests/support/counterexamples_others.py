@@ -1,4 +1,4 @@
-"""The counterexamples of docs/errata.md, computed: what the other sources say; see ``counterexamples``."""
+"""The counterexamples of docs/errata.md to the other sources, computed; see ``counterexamples``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from privol.randomizers import Gaussian
 
 
 def told_by_reports(ratio: float) -> float:
-    """Nats that a Gaussian channel tells of a fair bit sent as -1 or 1 with this ratio of power to noise."""
+    """Nats that a Gaussian channel reveals of a fair bit sent as -1 or 1, at this ratio of power to noise."""
     root = math.sqrt(ratio)
 
     def lost(y: float) -> float:
@@ -118,7 +118,7 @@ def public_direction() -> Erratum:
     power = 100.0**2 * (1.0 / 0.1 + 1.0) ** 2
     published, tight = 50.0 * math.log1p(power / 100.0), 0.5 * math.log1p(power)
     noise = BanditMIOGD(sigma=1.0, value_bounds=(-1.0, 1.0)).calibrate(100, 1).report
-    told = 0.5 * math.log1p(1.0)  # of the number itself, with noise of its own size
+    told = 0.5 * math.log1p(1.0)  # for the number itself, with noise of its own size
     return Erratum(
         {"470.05": published, "7.003": tight},
         {"tighter": tight < published, "privol perturbs one number": told <= noise.leakage < told * (1.0 + 1e-9)},
@@ -193,7 +193,7 @@ def straddled(rounds: int, weight: float) -> float:
     """Loss in units of epsilon where a node mixes its own clean value: |w - c_t| with the kink between the two runs."""
     total, apart = 0.0, 0.0
     for _ in range(rounds):
-        apart = abs(weight * apart - 2.0)  # in step lengths: the slopes have different signs, as the first row's
+        apart = abs(weight * apart - 2.0)  # in step lengths: the slopes have different signs, as for the first row
         total += apart / 2.0
     return total
 
@@ -234,7 +234,7 @@ def twice_the_step() -> Erratum:
 
 @erratum("LZ-5", "10 100 1 0.345 20,958")
 def sparse_clean_dual() -> Erratum:
-    """One node: the gradient is taken at its clean dual, so that all of a round's change comes again."""
+    """One node: the gradient is taken at its clean dual, so that all of a round's change recurs."""
     zeros = -math.expm1(-1.0 / (2.0 * math.sqrt(20_958)))
     return Erratum(
         {"10": straddled(10, 0.0), "100": straddled(100, 0.0), "0.345": 100.0 * zeros},
@@ -244,14 +244,14 @@ def sparse_clean_dual() -> Erratum:
 
 @erratum("LZ-6", "0.5 1 2")
 def clean_regulariser() -> Erratum:
-    """A regulariser at the clean previous point keeps a share a of it: losses of eps a^k, all rounds together."""
+    """A regulariser at the clean previous point keeps a share a of it: losses of eps a^k, summed over all rounds."""
     total = sum(0.5**k for k in range(60))
     return Erratum({"2": total}, {"more than epsilon": total > 1.0})
 
 
 @erratum("LZ-7", "1 0.5 -0.5")
 def clean_averages() -> Erratum:
-    """What Theorem 9 outputs after one round is the clean point: a function of the record."""
+    """The output of Theorem 9 after one round is the clean point: a function of the record."""
     found = [0.0 - 0.5 * slope for slope in (1.0, -1.0)]
     return Erratum({"0.5": found[1]}, {"tells the records apart": found[0] == -found[1] != 0.0})
 
@@ -276,7 +276,7 @@ def scaled_by_the_largest() -> Erratum:
 
 @erratum("LZ-10", "1 1,000 100")
 def short_steps() -> Erratum:
-    """-w on [-100, 100], steps 1 / t: how far 1,000 rounds come, and the regret per round."""
+    """-w on [-100, 100], steps 1 / t: the distance covered in 1,000 rounds, and the regret per round."""
     w, regret = 0.0, 0.0
     for t in range(1, 1001):
         regret += 100.0 - w
@@ -286,7 +286,7 @@ def short_steps() -> Erratum:
 
 @erratum("LZ-11", "1")
 def noise_leaves_the_set() -> Erratum:
-    """A point at the end of an interval, and a symmetric noise: half of it leads outside, whatever its scale."""
+    """A point at the end of an interval, and a symmetric noise: half of it leads outside, at any scale."""
     outside = {scale: float(stats.laplace.sf(0.0, scale=scale)) for scale in (1e-6, 1.0)}
     return Erratum({"0.5": outside[1.0]}, {"at every scale": len(set(outside.values())) == 1})
 
@@ -311,7 +311,7 @@ def proxy(d: int, share: float) -> float:
 def is_privols_proxy(d: int, share: float) -> bool:
     noise = calibrate_report("l2laplace", dim=d, epsilon=1.0)
     found = betting_of(noise, theta=share, proxy="numerical", calibration="tight")
-    # what is more is of the scale, which is rounded up; bets end where they do for the gradient's sake too
+    # the excess comes from the scale, which is rounded up; the gradient limits the bets in the same place
     return abs(found.a / (share / 2.0) - 1.0) < 1e-12 and 1.0 <= found.proxy / proxy(d, share) < 1.0 + 2e-12
 
 
@@ -353,7 +353,7 @@ def magnitude(x: float, y: float, a: float) -> float:
 
 @erratum("JO-4", "2 3")
 def direction_line() -> Erratum:
-    """Three dimensions, sixty reports: the points with - and with + in the direction's line, and where they begin."""
+    """Three dimensions, sixty reports: the points with - and with + in the line of the direction, and the start."""
     reports = np.random.default_rng(3).normal(size=(60, 3))
     points = []
     for sign in (1.0, -1.0):
@@ -413,7 +413,7 @@ def constant_of_betting() -> Erratum:
 
 
 def rows_of(n: int, l2: float, *, dim: int = 2, x_bound: float = 1.0, epsilon: float = 1.0) -> dict[str, Any]:
-    """A problem of the slides, in privol's words."""
+    """A problem of the slides in privol's parameters."""
     return {
         "loss": Logistic(), "dim": dim, "intercept": False, "n": n, "l2": l2, "epsilon": epsilon, "delta": 0.0,
         "adjacency": "replace", "x_bound": x_bound, "y_bound": 1.0,
@@ -486,7 +486,7 @@ def determinant() -> Erratum:
 
 @erratum("CM-4", "2 1")
 def solver_error() -> Erratum:
-    """What a solver may add that stops at a gradient of norm 1 (in sums), in units of 1 / (n lambda); R = 1."""
+    """The error of a solver that stops at a gradient of norm 1 (in sums), in units of 1 / (n lambda); R = 1."""
     early, usual = (calibrate_output(**rows_of(1000, 0.01), gradient_norm=norm) for norm in (1.0, None))
     charged = early.sensitivity - early.diameter / early.l2_sum
     return Erratum(

@@ -1,4 +1,4 @@
-"""What worker processes run: importable by name, so that any start method finds it."""
+"""Code that worker processes run: importable by name, so that any start method finds it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from privol.noise import BitGenerator, Gaussian
 
 
 def draw(noise):
-    """Some words' worth of a source of noise, NumPy's generators among them."""
+    """A few words of a source of noise, NumPy's generators included."""
     return noise.sample(8).tobytes() if isinstance(noise, Gaussian) else noise.bytes(32)
 
 
 def fresh(_):
-    """Draws of sources made here."""
+    """Draws from sources made here."""
     return draw(Gaussian(scale=1.0)), draw(np.random.Generator(BitGenerator()))
 
 
 def fit(learner, X, y):
-    """The released model of a new run of a learner that came from elsewhere."""
+    """The released model of a new run of a learner from elsewhere."""
     return learner.fit(X, y).coef_.tobytes()
 
 

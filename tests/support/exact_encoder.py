@@ -1,4 +1,4 @@
-"""The learnt encoding with a noise source that keeps what the code hands over to be hidden, and adds nothing."""
+"""The learnt encoding with a noise source that records the counts that the code hands over, and adds nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MIXED = (
 
 
 class Exact:
-    """A noise source that adds nothing: it keeps the counts, and releases what it is told or what it makes up."""
+    """A noise source without noise: it records the counts, and releases given or invented ones."""
 
     private, description = False, "none: a test"
 
@@ -66,7 +66,7 @@ class Exact:
 
 
 def counted(learn, given=None, **words):
-    """Return the encoder that has learnt, and the source that it believed to be one."""
+    """Return the encoder that has learnt, and its substitute for a source."""
     source, kept = Exact(given), EncodingRun._find_labels
 
     def find(run, number):
@@ -77,14 +77,14 @@ def counted(learn, given=None, **words):
         patch.setattr(streaming, "make_source", lambda random_state: source)
         patch.setattr(EncodingRun, "_find_labels", find)
         encoder = PrivateEncoder(**words)
-        with contextlib.suppress(StreamError):  # too little is seen: all phases are over then
+        with contextlib.suppress(StreamError):  # too little is detected: all phases are over then
             learn(encoder)
     assert len(source.counts) == len(encoder.plan_.phases) == len(set(source.addresses))
     return encoder, source
 
 
 def apart(one, two):
-    """How far two neighbours' counts of a phase are apart."""
+    """The distance between two neighbours' counts of a phase."""
     if isinstance(one, dict):
         return math.hypot(*(one.get(text, 0) - two.get(text, 0) for text in {*one, *two}))
     return float(np.linalg.norm(one - two))

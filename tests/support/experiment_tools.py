@@ -1,4 +1,4 @@
-"""Running the experiments, and reading what they wrote."""
+"""Running the experiments, and reading their output."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def place(name: str) -> tuple[str, str]:
 
 
 def page_of(name: str) -> Path:
-    """The page that has the script's place."""
+    """The page with the script's place."""
     (page,) = (page for page in PAGES if place(name)[0] in page.read_text(encoding="utf-8"))
     return page
 
 
 def written(name: str, page: Path | None = None) -> list[list[str]]:
-    """Cells of the tables that a script wrote, without their heads."""
+    """Cells of the tables that a script wrote, without the header rows."""
     page = page_of(name) if page is None else page
     begin, end = place(name)
     (text,) = re.findall(f"{re.escape(begin)}(.*?){re.escape(end)}", page.read_text(encoding="utf-8"), re.DOTALL)
@@ -65,7 +65,7 @@ class Experiments:
         self(name).main()
 
     def sample(self, name: str, tmp_path: Path, *words: str) -> list[list[str]]:
-        """Run a script with ``--quick``, and return what it wrote into a page of its own."""
+        """Run a script with ``--quick``, and return what it wrote into a separate page."""
         page = tmp_path / "page.md"
         page.write_text("\n".join(["before", *place(name), "after"]), encoding="utf-8")
         self.run(name, *words, "--quick", "--page", str(page))
@@ -77,7 +77,7 @@ class Experiments:
 
 @pytest.fixture
 def experiments(monkeypatch: pytest.MonkeyPatch) -> Iterator[Experiments]:
-    """Give the scripts, and forget them afterwards: their names are not reserved."""
+    """Provide the scripts, and forget them afterwards: their names are not reserved."""
     monkeypatch.syspath_prepend(str(FOLDER))
     yield Experiments(monkeypatch)
     for name in [*SCRIPTS, *SHARED]:
@@ -107,7 +107,7 @@ def adult(folder: Path) -> None:
 
 
 def articles(rows: int = 300, columns: int = 40) -> str:
-    """Articles of unit norm in svmlight text, their label by their first half of words."""
+    """Articles of unit norm in svmlight text, labelled by their first half of words."""
     rng = np.random.default_rng(0)
     lines = []
     for _ in range(rows):
@@ -118,14 +118,14 @@ def articles(rows: int = 300, columns: int = 40) -> str:
 
 
 def words(folder: Path) -> None:
-    """Articles in the file of the newswire."""
+    """Articles in the newswire's file."""
     import bz2
 
     (folder / "rcv1_subsets.binary.bz2").write_bytes(bz2.compress(articles().encode()))
 
 
 def covtype_text(rows: int) -> str:
-    """First embedded rows as the original file has them: without header."""
+    """The first embedded rows as in the original file: without header."""
     from privol.data import covtype_path
 
     with gzip.open(covtype_path(), "rt") as file:

@@ -1,4 +1,4 @@
-"""Copies of runs, to be spoilt as a forger could: checksums of a changed ledger are made anew."""
+"""Copies of runs, to be manipulated as a forger could: checksums of a changed ledger are recomputed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from privol.verifying import verdict, verify
 
 
 class planted:
-    """A copy of a run, in a folder that holds no other copy meanwhile."""
+    """A copy of a run, in a folder that holds no other copy at the same time."""
 
     def __init__(self, run, folder):
         self.run, self.copy = run, folder / "copy"
@@ -40,7 +40,7 @@ def change_ledger(run, change, name="ledger.jsonl"):
 
 
 def caught(*runs, ledger=None):
-    """What does not hold of runs of which something has to."""
+    """The checks that fail for runs of which some must fail."""
     findings = verify(*runs, ledger=ledger)
     assert verdict(findings) == "does not hold"
     return [each.what for each in findings if each.holds is False]

@@ -41,7 +41,7 @@ def npz(path):
         np.savez(file, X=X, y=Y)
 
 
-# How the rows above are written in each format.
+# How each format stores the rows above.
 WRITERS = {
     "csv": lambda path: path.write_text("".join(",".join(map(str, row)) + "\n" for row in (NAMES, *rows()))),
     "jsonl": lambda path: path.write_text("".join(json.dumps(row) + "\n" for row in table().to_pylist())),
@@ -54,6 +54,6 @@ WRITERS = {
 
 
 def digest(stream):
-    """Of the rows, however they are cut."""
+    """The digest of the rows, for any cut."""
     found, y = together(stream)
     return hashlib.sha256(found.tobytes() + y.tobytes()).hexdigest()

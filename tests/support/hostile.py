@@ -1,4 +1,4 @@
-"""Values that rows and labels may hold, hostile ones among them, and the containers that they come in."""
+"""Values that rows and labels may hold, hostile ones included, and the containers in which they arrive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 pandas = pytest.importorskip("pandas")
 
-BIG = 2**53  # of two integers beyond it doubles hold one
+BIG = 2**53  # doubles cannot distinguish two integers beyond it
 KINDS = {"ints": (0, 1), "big": (BIG, BIG + 1), "floats": (0.5, 1.5), "bools": (False, True), "texts": ("a", "b")}
 ROWS = [[0.25, 1.0], [-0.5, 0.125], [1.0, 1.0], [0.75, -1.0], [0.5, 0.0], [-0.125, 0.5], [0.0, 1.0]]
 SIDES = [0, 1, 1, 0, 1, 0, 0]
@@ -22,7 +22,7 @@ N = len(ROWS)
 
 
 class Raises:
-    """Raises whatever a reader asks it."""
+    """Raises on any access by a reader."""
 
     def _raise(self, *_):
         raise RuntimeError("no value")
@@ -88,7 +88,7 @@ COLUMNS = {
 
 
 def same(found, expected, without):
-    """That both encodings are bit for bit the same but in one of the last N rows."""
+    """Whether both encodings are equal bit for bit except in one of the last N rows."""
     for a, b in zip(found, expected, strict=True):
         assert a.shape == b.shape
         kept = np.arange(len(a)) != len(a) - N + without
@@ -96,5 +96,5 @@ def same(found, expected, without):
 
 
 def changed(values, at, value):
-    """A copy with another value at one place."""
+    """A copy with another value in one position."""
     return [*values[:at], value, *values[at + 1 :]]

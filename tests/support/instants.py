@@ -1,9 +1,9 @@
-"""Processes that end at a chosen instant, and what the journal of their ledger says of what had left them by then.
+"""Processes that end at a chosen moment, and what the journal of their ledger counts of what had left them by then.
 
-A scenario is a function of a :class:`World`. It tells the world of all that leaves it, at the moment when it does, with
-its cost. :func:`struck` runs it in a forked child that is killed, interrupted or made to fail at one of its instants:
-after each write, sync and renaming of a file, and after each thing that left. What had left is then compared with what
-readers of the journal count: at once, and when another has settled the account as low as the ledger lets anybody.
+A scenario is a function of a :class:`World`. It reports to the world, with its cost, everything that leaves it, at the
+moment when it does. :func:`struck` runs it in a forked child that is killed, interrupted or made to fail at one of its
+moments: after each write, sync and renaming of a file, and after each thing that left. What had left is then compared
+with what readers of the journal count, at once and after another process has settled the account as low as possible.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = ["KILLED", "MUTANTS", "World", "kills", "opened", "strikes", "struck",
 
 LIMIT = {"epsilon": 50.0, "delta": 1e-6}
 KILLED = 9
-#: A kill; an interrupt; an error of whoever is handed something; a disk that is full from then on, or for a moment.
-#: "watch" strikes nothing, and keeps what a kill would leave of the journals at every instant.
+#: A kill; an interrupt; an error in the receiver of a release; a disk that is full from then on, or for a moment.
+#: "watch" strikes nothing, and keeps what a kill would leave of the journals at every moment.
 HOWS = ("kill", "interrupt", "error", "full", "short", "watch")
 CALLS = ("write", "fsync", "replace")
 
 
 class World:
-    """What a scenario acts in: a folder, a ledger with a journal there, and a wire to the parent.
+    """The environment of a scenario: a folder, a ledger with a journal there, and a connection to the parent.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ class World:
     wire : int
         File descriptor.
     how : str
-        Of :data:`HOWS`.
+        One of :data:`HOWS`.
     at : int
-        The instant, from 1.
+        The moment, from 1.
     """
 
     def __init__(self, folder: Path, wire: int, how: str, at: int) -> None:
@@ -65,25 +65,25 @@ class World:
             setattr(os, name, self._hooked(name, real))
         self._say("begins")
 
-    # ---- what scenarios say -----------------------------------------------------------------------------------
+    # ---- reports of scenarios ---------------------------------------------------------------------------------
 
     def ledger(self, name: str = "ledger.jsonl") -> Ledger:
-        """A ledger of this process, closed at its end if the process comes to that."""
+        """A ledger of this process, closed at its end if the process gets there."""
         ledger = Ledger(journal=self.folder / name, **LIMIT)
         self._ledgers.append(ledger)
         return ledger
 
     def leaves(self, learner: str, square: float, journal: str = "ledger.jsonl") -> None:
-        """Something leaves, with which that learner has spent so much in all (``mu^2``)."""
+        """Something leaves, after which that learner has spent this much in all (``mu^2``)."""
         self._say("left", journal, learner, square)
         self._instant("left")
 
     def looks(self, look: Callable[[], object]) -> None:
-        """``look`` tells of what can be seen when the scenario has ended, however it did."""
+        """``look`` reports what is visible when the scenario has ended, however it did."""
         self._looks.append(look)
 
     def shown(self, path: Path, learner: str, cost: Callable[[Path], float], journal: str = "ledger.jsonl") -> None:
-        """A file leaves when it is there, with the cost that is found in it."""
+        """A file leaves as soon as it exists, with the cost found in it."""
         self._files[path] = learner, cost, journal
 
     # ---- instants ---------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class World:
         def call(*given: Any) -> Any:
             if name == "write":
                 self._room()
-            # a process that ends loses nothing that it wrote: it is the machine that may, and is none of this
+            # a process that ends loses nothing that it wrote: only the machine may, and no machine fails here
             found = None if name == "fsync" else real(*given)
             self._instant(name, os.path.relpath(given[1], self.folder) if name == "replace" else "")
             return found
@@ -138,7 +138,7 @@ class World:
     # ---- its life ---------------------------------------------------------------------------------------------
 
     def live(self, scenario: Callable[[World], object]) -> None:
-        """Let the scenario run, then see what it shows, and close its ledgers; the journal is kept after each step."""
+        """Run the scenario, then see what it shows, and close its ledgers; the journal is copied after each step."""
         try:
             scenario(self)
         except BaseException as error:
@@ -157,13 +157,13 @@ class World:
         for look in self._looks:
             try:
                 look()
-            except BaseException:  # such as of a learner that has nothing to show
+            except BaseException:  # for example from a learner that has nothing to show
                 continue
         self._copied = None
         self._copy(name, "left")
 
     def _copy(self, name: str, kind: str) -> None:
-        """Keep the journals as they are, if they or what left are not as they were."""
+        """Copy the journals if they or what left have changed."""
         found = [path for path in self.folder.glob("**/*.jsonl") if "aside" not in path.parts]
         sizes = [path.stat().st_size for path in found]
         if kind != "left" and sizes == self._copied:
@@ -178,22 +178,22 @@ class World:
 
 @dataclass
 class Found:
-    """What a child said, and how it ended.
+    """The reports of a child, and how it ended.
 
     Attributes
     ----------
     code : int
-        Of the child.
+        The child's exit code.
     instants : list of str
         Their kinds.
     left : dict
-        ``{(journal, learner): mu^2}`` of all that had left in the end.
+        ``{(journal, learner): mu^2}`` of everything that had left at the end.
     asides : list of (str, dict)
         Names of copies of the journals, and what had left when they were made.
     renamed : dict of str to int
-        The last instant at which a file was put at that place.
+        The last moment at which a file was put in that place.
     errors : list of str
-        That ended the scenario, or the closing of its ledgers.
+        Those that ended the scenario, or the closing of its ledgers.
     """
 
     folder: Path
@@ -223,17 +223,17 @@ def struck(
     *strikes: tuple[str, int],
     mutant: Callable[[], object] | None = None,
 ) -> list[Found]:
-    """Run a scenario in a child, once for each strike, in folders of their own. A kill must be the last.
+    """Run a scenario in a child, once for each strike, in separate folders. A kill must be the last strike.
 
     Parameters
     ----------
     scenario : callable
     folder : Path
-        Of one strike; of several those in it that are numbered, from 0.
+        The folder of one strike; for several strikes it contains numbered folders, from 0.
     *strikes : (str, int)
-        One of :data:`HOWS`, and the instant.
+        One of :data:`HOWS`, and the moment.
     mutant : callable, optional
-        Called in the child before.
+        Called first in the child.
     """
     ours, theirs = os.pipe()
     pid = os.fork()
@@ -273,7 +273,7 @@ def _folder_of(folder: Path, k: int, n: int) -> Path:
 
 
 def strikes(found: Found, most: int) -> list[tuple[str, int]]:
-    """Where an exception may strike a run that nothing struck: of each kind so many, evenly spread."""
+    """Moments at which an exception may strike an undisturbed run: a number of each kind, evenly spread."""
     at = {kind: [k for k, word in enumerate(found.instants, start=1) if word == kind] for kind in {*CALLS, "left"}}
     return [
         *(("error", k) for k in _spread(at["left"], most)),
@@ -283,12 +283,12 @@ def strikes(found: Found, most: int) -> list[tuple[str, int]]:
 
 
 def kills(found: Found, kind: str, most: int) -> list[int]:
-    """So many instants of a kind, evenly spread, and the last of them."""
+    """A number of moments of a kind, evenly spread, and the last of them."""
     return _spread([k for k, word in enumerate(found.instants, start=1) if word == kind], most)
 
 
 def _spread(instants: list[int], most: int) -> list[int]:
-    """So many of them, the last among them."""
+    """A number of them, the last among them."""
     n = len(instants)
     return [instants[(k + 1) * n // most - 1] for k in range(most)] if n > most else instants
 
@@ -297,9 +297,9 @@ def _spread(instants: list[int], most: int) -> list[int]:
 
 
 def violations(found: Found, known: set[object] | None = None) -> Iterator[str]:
-    """What left, and is not counted: by whoever reads the journal, or settles the accounts that it leaves open.
+    """What left and is not counted by a reader of the journal, or by one who settles the accounts left open.
 
-    ``known``: of journals that say the same, of which as much had left: they are not looked at again.
+    ``known``: journals with the same content, of which as much had left; they are skipped.
     """
     for name, left in [*((f"aside/{name}", left) for name, left in found.asides), ("", found.left)]:
         for (journal, learner), square in left.items():
@@ -320,7 +320,7 @@ def violations(found: Found, known: set[object] | None = None) -> Iterator[str]:
 
 
 def _said(path: Path) -> object:
-    """What a journal says, but for names and checksums; itself, where it cannot be read."""
+    """The content of a journal without names and checksums; the text itself if it cannot be read."""
     try:
         records = [json.loads(line) for line in path.read_bytes().splitlines()]
         names: dict[str, int] = {}
@@ -340,12 +340,12 @@ def _counted(ledger: Ledger, learner: str) -> float:
 
 
 def read(path: Path, learner: str) -> float:
-    """Whoever reads the journal."""
+    """As counted by a reader of the journal."""
     return _counted(Ledger.read(path), learner)
 
 
 def include(path: Path, learner: str) -> float:
-    """Another ledger that includes it, as whoever reads that one's journal."""
+    """As counted by a reader of another ledger that includes it."""
     other = _beside(path, "other")
     with closing(Ledger(journal=other)) as ledger:
         ledger.include(Ledger.read(path))
@@ -386,7 +386,7 @@ WAYS: dict[str, Callable[[Path, str], float]] = {
 
 
 def opened(path: Path) -> closing[Ledger]:
-    """The ledger of a journal that is there, closed in the end."""
+    """The ledger of an existing journal, closed at the end."""
     found = Ledger.read(path)
     return closing(Ledger(journal=path, adjacency=found.adjacency, epsilon=found.epsilon, delta=found.delta))
 
@@ -401,7 +401,7 @@ def _beside(path: Path, name: str) -> Path:
 
 
 def _late(records: float) -> Callable[[], None]:
-    """A record is written when so many others are due, or the journal is closed: what it speaks of has left by then."""
+    """A record is written only when further ones are due, or the journal is closed: what it covers has left by then."""
 
     def mutant() -> None:
         due: dict[int, list[Any]] = {}
@@ -424,7 +424,7 @@ def _late(records: float) -> Callable[[], None]:
 
 
 def _unspent() -> None:
-    """What counters say is not heard."""
+    """The reports of counters are ignored."""
     attach = Account.attach
 
     def deaf(self: Account, counters: Any, revoke: Any = None) -> None:

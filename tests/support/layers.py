@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# Bottom first. A unit (a module of privol, or a subpackage as a whole) imports only from layers below its own; units
-# of one layer do not know each other.
+# Bottom first. A unit (a module of privol, or a whole subpackage) imports only from layers below its own; units of one
+# layer do not import each other.
 LAYERS: tuple[set[str], ...] = (
     {"errors"},
     {"_files", "_roots", "_rounding", "_sparse", "_validate", "_values", "_vocabulary"},
@@ -15,28 +15,28 @@ LAYERS: tuple[set[str], ...] = (
     {"calibration"},
     {"randomizers"},
     {"ledger", "rounds"},  # rounds: between a learner's process and devices, which have no learners
-    {"readers"},  # bytes and objects to columns
-    {"encoding"},  # columns to numbers
-    {"_live_users"},  # whose rows they are, of rows that are handed over block by block
-    {"prefix", "streams", "wrapping"},  # a prefix sum, and somebody's own algorithm, is a run: it opens an account
+    {"readers"},  # from bytes and objects to columns
+    {"encoding"},  # from columns to numbers
+    {"_live_users"},  # the users of rows that are passed block by block
+    {"prefix", "streams", "wrapping"},  # a prefix sum, or a user's own algorithm, is a run: it opens an account
     {"data", "distributed"},
     {"learners"},
-    {"explaining"},  # what a released model says of its columns
+    {"explaining"},  # what a released model says about its columns
     {"auto"},  # an encoding and the learner behind it, as one estimator
     {"state", "river"},  # exports and checkpoints of learners; learners in River
     {"evaluate", "planning", "audit", "tuning"},
     {"arena"},  # learners side by side, in the order of everything below
     {"reproduce"},  # tables and figures of the source papers, measured again
-    {"tables", "plots", "verifying"},  # verifying: what a run claims, checked by its record
+    {"tables", "plots", "verifying"},  # verifying: the claims of a run, checked by its record
     {"cli"},
     {"__main__"},
 )
 RANK = {unit: rank for rank, units in enumerate(LAYERS) for unit in units}
 
-# Narrower than the layers: all that these may import of privol.
+# Narrower than the layers: all that these may import from privol.
 ONLY = {
     "errors": set(),
-    "verifying": set(),  # it checks what the others claim, and shares no mistake with them
+    "verifying": set(),  # it checks the claims of the others, and shares no mistake with them
     "_validate": {"errors"},
     "_sparse": {"errors"},
     "_values": {"errors"},
@@ -46,7 +46,7 @@ ONLY = {
     "_vocabulary": set(),  # words alone
     "_threads": {"errors", "_validate"},
     "_core": {"errors"},  # arithmetic, which never knows what epsilon is
-    "readers": {"errors", "_core", "_sparse", "_validate", "_values"},  # plain lines are read by a kernel
+    "readers": {"errors", "_core", "_sparse", "_validate", "_values"},  # a kernel reads plain lines
     # a schema may be learnt under a guarantee: noise, and a ledger that pays
     "encoding": {
         "readers",
@@ -67,7 +67,7 @@ ONLY = {
     "topology": {"errors", "_sparse", "_validate"},  # likewise, and public
 }
 
-# Compiled modules, bottom first, each with those it may cimport or import.
+# Compiled modules, bottom first, each with those that it may cimport or import.
 CORE_ORDER = (
     "_text", "_plain", "_rows", "_one_row", "_losses", "_geometry", "_schedule", "_noise", "_draws", "_guarded",
     "_sampler", "_vectors", "_report", "_bitgen", "_discrete", "coin", "_prefix_plan", "_prefix", "_learner_run",
@@ -90,7 +90,7 @@ KERNELS: dict[str, set[str]] = {
     "runs": {"base", "betting", "losses", "noise", "prefix", "reports", "rows"},
 }
 
-# Libraries and who may import them; None: anyone.
+# Libraries, and which units may import them; None: all.
 LIBRARIES: dict[str, set[str] | None] = {
     "numpy": None,
     "scipy": None,
@@ -112,10 +112,10 @@ LIBRARIES: dict[str, set[str] | None] = {
     "matplotlib": {"plots", "explaining"},
     "jinja2": {"cli"},
 }
-# Not installed with every privol: imported where they are used, so that the module can be imported without them.
+# Not installed with every privol: imported inside functions, so that the module can be imported without them.
 OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "distributed", "river", "diffprivlib"}
 
-# Imports inside functions hide a dependency, so each has a reason here. The command line may: it must start fast.
+# Imports inside functions hide a dependency, so each has a reason here. The command line may use them to start fast.
 LAZY = {
     ("config", "cryptography"): "only the report of versions needs it",
     ("config", "privol"): "the version is read when asked for",
@@ -140,7 +140,7 @@ LAZY = {
     ("topology", "networkx"): "optional: graphs go to it, they are not made by it",
 }
 
-# Modules that are imported by a name that is looked up.
+# Modules that are imported by a computed name.
 COMPUTED = {
     "learners": "its own modules, by the table of learners: it has to be there at once",
     "cli": "libraries that others import without need, when somebody uses them",
