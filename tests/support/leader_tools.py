@@ -1,4 +1,4 @@
-"""DPFTRL row by row against its twin, and what the tests of its noise and of its epochs share with that."""
+"""DPFTRL row by row against its twin, and the code that the tests of its noise and of its epochs share with that."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def begin(learner, X, y, null=()):
 
 
 def check(learner, X, y, null=(), same=np.array_equal):
-    """Row by row against the twin: points, what is released, counters; every bit where ``same`` is array_equal."""
+    """Compare row by row with the twin: points, releases, counters; bit for bit where ``same`` is array_equal."""
     twin = begin(learner, X, y, null)
     total = np.zeros(len(twin.x))
     for i in range(len(X)):
@@ -56,7 +56,7 @@ def single_rows(n=199):
 
 
 def encoder(factorization):
-    """C as a dense matrix, for the designs in which it has an inverse."""
+    """C as a dense matrix, for designs in which it has an inverse."""
     n = factorization.steps
     if isinstance(factorization, SquareRoot):
         series = factorization.coefficients()

@@ -1,9 +1,9 @@
-"""Looks for secrets in whatever leaves a run: as bytes, as numbers in texts, as hex, as base64, inside archives.
+"""Searches everything that leaves a run for secrets: as bytes, numbers in texts, hex or base64, and inside archives.
 
-What is looked for are eight bytes at a time: a double, two neighbouring floats of single precision, a part of a key; or
-a number of six significant digits and more in a text. By chance, one of ten thousand secrets is found in a random
-megabyte with probability below 1e-9. Numbers that say nothing (0, 0.25, 1000) are no secrets, and neither is what was
-released.
+The search compares eight bytes at a time: a double, two neighbouring floats of single precision, a part of a key; or a
+number with at least six significant digits in a text. By chance, one of ten thousand secrets occurs in a random
+megabyte with probability below 1e-9. Uninformative numbers (0, 0.25, 1000) are no secrets, and neither are released
+ones.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ SMALL_NUMBERS = re.compile(rb"\d{1,3}(?:[,\s]+\d{1,3}){7,}")
 
 
 def digits(x: float) -> int:
-    """Significant digits that it takes to write a number."""
+    """The significant digits needed to write a number."""
     return len(f"{x!r}".split("e")[0].replace(".", "").replace("-", "").strip("0"))
 
 
 class Secrets:
-    """Numbers, keys and words that may be found nowhere.
+    """Numbers, keys and words that must not be found anywhere.
 
-    ``but``: numbers that were released, and so are no secrets.
+    ``but``: numbers that were released, and so are not secret.
     """
 
     def __init__(self) -> None:
         self._sorted: Any = None
         self._marked: Any = None
         self._known: Any = None
-        self._clean: set[bytes] = set()  # runs of hex or base64 in which nothing was found so far
+        self._clean: set[bytes] = set()  # runs of hex or base64 without findings so far
         self._words: dict[int, str] = {}  # eight bytes, read as a little-endian number
         self._numbers: dict[float, str] = {}
         self._many: set[str] = set()
@@ -61,7 +61,7 @@ class Secrets:
         self._texts: dict[bytes, str] = {}
 
     def copy(self) -> Secrets:
-        """The same secrets, to which others may be added."""
+        """The same secrets, as a copy to which others may be added."""
         other = Secrets()
         for name, value in vars(self).items():
             setattr(other, name, value.copy() if isinstance(value, (dict, set)) else value)
@@ -81,7 +81,7 @@ class Secrets:
     def numbers(self, name: str, values: Any, *, but: Any = (), many: bool = False) -> None:
         """Add numbers: floating-point ones, or integers that may be either (the memory of a run).
 
-        ``many``: so many that one of them resembles some number of eight digits; two of them do not.
+        ``many``: so many that one of them resembles some number of eight digits by chance; two do not.
         """
         if many:
             self._many.add(name)
@@ -124,13 +124,13 @@ class Secrets:
         for encoding in ("utf-8", "utf-16-le", "utf-32-le"):
             self._texts[words.encode(encoding)] = name
 
-    # ---- looking ----------------------------------------------------------------------------------------------
+    # ---- searching --------------------------------------------------------------------------------------------
 
     def found_in(self, haystack: bytes | str) -> list[str]:
-        """Names of the secrets that are there."""
+        """Names of the secrets found there."""
         content = haystack.encode("utf-8", "surrogateescape") if isinstance(haystack, str) else haystack
         runs: set[bytes] = set()
-        found = self._in_bytes(b"\0\xff".join(_parts(content, self._clean, runs)))  # eight bytes at any place
+        found = self._in_bytes(b"\0\xff".join(_parts(content, self._clean, runs)))  # eight bytes at any position
         if not found:
             self._clean |= runs
         found |= {name for text, name in self._texts.items() if text in content}
@@ -144,8 +144,8 @@ class Secrets:
             self._marked[_mark(self._sorted)] = True
         if len(content) < 8:
             return set()
-        words = np.ndarray(len(content) - 7, "<u8", content, strides=(1,)).astype(np.uint64)  # at every place
-        words = words[self._marked[_mark(words)]]  # few are left
+        words = np.ndarray(len(content) - 7, "<u8", content, strides=(1,)).astype(np.uint64)  # at every position
+        words = words[self._marked[_mark(words)]]  # few remain
         near = self._sorted[np.minimum(np.searchsorted(self._sorted, words), len(self._sorted) - 1)]
         return {self._words[int(w)] for w in words[near == words]}
 
@@ -171,17 +171,17 @@ class Secrets:
 
 
 def _mark(words: Any) -> Any:
-    """Twenty bits that hang on all of a word."""
+    """Twenty bits that depend on the whole word."""
     return (words * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(44)
 
 
 def _parts(content: bytes, clean: set[bytes], runs: set[bytes]) -> Iterator[bytes]:
-    """The content, and what is written in it as hex, base64, escapes or lists of small numbers; and in archives.
+    """The content, its decoded hex, base64, escapes and lists of small numbers, and the contents of archives.
 
-    Runs of hex or base64 that are clean are left out; the others are added to ``runs``.
+    Runs of hex or base64 without findings are left out; the others are added to ``runs``.
     """
     yield content
-    for run in {b"#" + run for run in HEX.findall(content)} - clean:  # marked: it may be one of base64 as well
+    for run in {b"#" + run for run in HEX.findall(content)} - clean:  # marked: it may be base64 as well
         runs.add(run)
         for start in (1, 2):
             part = run[start:]
@@ -209,7 +209,7 @@ def _parts(content: bytes, clean: set[bytes], runs: set[bytes]) -> Iterator[byte
 
 
 def of_run(secrets: Secrets, state: Any, moments: Any = ()) -> None:
-    """Add the secrets of a live compiled run; ``moments``: what else it has released."""
+    """Add the secrets of a live compiled run; ``moments``: its other releases."""
     arrays = state.secret_arrays()
     released = [arrays[name] for name in ("released", "released_sum", "point") if name in arrays]
     if "counts" in arrays and arrays["counts"][1] and "released_sum" in arrays:
@@ -224,7 +224,7 @@ def of_run(secrets: Secrets, state: Any, moments: Any = ()) -> None:
         secrets.key("key", bytes(arrays["key"]))
 
 
-# ---- what can be seen ---------------------------------------------------------------------------------------------
+# ---- what is visible ----------------------------------------------------------------------------------------------
 
 #: Methods without arguments that change something, or are documented to return secrets.
 NOT_CALLED = {
@@ -239,14 +239,14 @@ NOT_CALLED = {
     "set_params",
     "end",
 }
-#: What a fitted learner hands out by methods, and what is made of raw rows by the caller's wish, is not walked.
+#: Methods' results for a fitted learner, and figures of raw rows at the caller's request, are not searched.
 SKIPPED = {"metadata_routing"}
 
 
 def surface(*objects: Any, private: bool = False) -> bytes:
-    """All that can be seen of objects: public attributes, properties and methods without arguments, repr and str.
+    """Everything visible of objects: public attributes, properties and methods without arguments, repr and str.
 
-    ``private``: attributes with a leading underscore as well, for what came out of a pickle.
+    ``private``: attributes with a leading underscore as well, for objects from a pickle.
     """
     out: list[bytes] = []
     seen: dict[int, Any] = {}
@@ -302,7 +302,7 @@ def _walk_object(it: Any, out: list[bytes], seen: dict[int, Any], private: bool)
 
 
 def _needs_nothing(call: Any) -> bool:
-    """Whether a call without arguments is one; of methods with their first argument bound."""
+    """Whether a callable needs no arguments; for methods with their first argument bound."""
     function = getattr(call, "__func__", None)
     return _may_be_called(call) if function is None else _is_method_without_arguments(function)
 
@@ -321,7 +321,7 @@ def _may_be_called(call: Any) -> bool:
 
 
 def story(error: BaseException) -> str:
-    """All that an exception says: arguments, attributes, notes, causes and contexts, and Python's own traceback."""
+    """Everything that an exception says: arguments, attributes, notes, causes, contexts, and Python's traceback."""
     parts: list[str] = []
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -333,7 +333,7 @@ def story(error: BaseException) -> str:
 
 
 def reachable(*objects: Any) -> Iterator[Any]:
-    """Every object that the garbage collector reaches from some, but for modules, classes and what functions import."""
+    """Every object that the garbage collector reaches from some, except modules, classes and imports of functions."""
     seen: set[int] = set()
     waiting = list(objects)
     while waiting:

@@ -1,4 +1,4 @@
-"""Rows, and what a learner shows, for the tests that hold learners against their twins."""
+"""Rows, and the visible state of a learner, for the tests that compare learners with their twins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ D, N = 3, 40
 
 
 def data(loss, n=N, d=D, seed=0, size=1.6):
-    """Rows of which about half are longer than 1, targets of which some are beyond 1."""
+    """Rows of which about half are longer than 1, and targets of which some are beyond 1."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * size / math.sqrt(d)
     signal = X @ np.linspace(1, -1, d) + 0.4 * rng.normal(size=n)

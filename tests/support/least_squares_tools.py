@@ -20,7 +20,7 @@ def rows(n=N, d=4, seed=0):
 
 
 def moments(X, y, row_unit=1.0, intercept=False):
-    """svec(v v^T) and y v of rows within their bounds, in the kernel's order of operations."""
+    """svec(v v^T) and y v for rows within their bounds, in the kernel's order of operations."""
     found = []
     for x, c in zip(X, y, strict=True):
         v = np.append(x * row_unit, row_unit) if intercept else x * row_unit

@@ -1,4 +1,4 @@
-"""Files of tests that take longest, on one processor: with several, they are begun first."""
+"""The test files that take longest on one processor: with several processors, they start first."""
 
 from __future__ import annotations
 

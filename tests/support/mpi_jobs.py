@@ -1,4 +1,4 @@
-"""Jobs of MPI for tests."""
+"""MPI jobs for tests."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ import privol
 
 HERE = ROOT / "tests" / "support"
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
-# Open MPI otherwise looks for a second whether other machines can be reached
+# Open MPI otherwise tests for a second whether other machines can be reached
 LOCAL = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,sm"}
 
 
 def mpi(ranks, *program, folder=None, check=True, warm=False):
-    """Run a Python program on so many ranks; ``warm``: which are forked from a process that has made the imports."""
+    """Run a Python program on a number of ranks; ``warm``: forked from a process that has made the imports."""
     pytest.importorskip("mpi4py", exc_type=ImportError)
     if MPIEXEC is None:
         if os.environ.get("CI"):
             pytest.fail("there is no mpiexec")
         pytest.skip("there is no mpiexec")
     options = ["--allow-run-as-root", "--oversubscribe"]
-    # the privol of this process, wherever it is from
+    # the privol of this process, wherever it is
     paths = [str(Path(privol.__file__).parents[1]), str(HERE)]
     env = {**LOCAL, **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [MPIEXEC, *options, "-n", str(ranks)]
@@ -42,7 +42,7 @@ def mpi(ranks, *program, folder=None, check=True, warm=False):
 
 
 def tasks(*todo, check=True):
-    """Start ranks once, as many as the largest task needs: (ranks, folder, name of mpi_programs.py, words)."""
+    """Start ranks once, as many as the largest task needs: (ranks, folder, name in mpi_programs.py, words)."""
     for _, folder, *_ in todo:
         folder.mkdir(exist_ok=True)
     words = [[ranks, str(folder), *map(str, rest)] for ranks, folder, *rest in todo]
@@ -51,7 +51,7 @@ def tasks(*todo, check=True):
 
 
 def codes(folder):
-    """How a task ended on its ranks: their exit codes."""
+    """The exit codes of a task's ranks."""
     return [json.loads(path.read_text()) for path in sorted(folder.glob("code-*.json"))]
 
 

@@ -1,7 +1,7 @@
-"""What the ranks of test_distributed.py run: ``python mpi_programs.py TASKS`` under mpiexec.
+"""The programs of the ranks in test_distributed.py: ``python mpi_programs.py TASKS`` under mpiexec.
 
-An interpreter takes longer to start than most runs to learn: ranks that nobody kills do one task after another, each
-over connections of its own.
+An interpreter takes longer to start than most runs to learn: ranks that are not killed do one task after another, each
+over its own connections.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from privol.topology import LinkFailures, MatchingCycle, RandomMatching, StaticM
 
 warnings.simplefilter("ignore", PrivacyWarning)
 
-ALIVE = []  # connections of runs that have failed, for messages that come late
+ALIVE = []  # connections of failed runs, for late messages
 
 
 def connected(comm, timeout):
@@ -86,13 +86,13 @@ def found_of(learner):
 
 
 def rows_of(name, ranks=None):
-    """Of several epochs, a multiple of the nodes."""
+    """Rows of several epochs, a multiple of the nodes."""
     stream = Rows(X[:952], Y[:952]) if name == "epochs" else Rows()
     return stream if ranks is None else DealtRows(stream, ranks, make(name).mixing().n_nodes)
 
 
 def bits(ranks, folder):
-    """All cases, once."""
+    """All cases, once each."""
     for name in CASES:
         learner = make(name).fit_ranks(rows_of(name, ranks), ranks)
         np.savez(folder / f"{name}-{ranks.size}-{ranks.rank}.npz", **found_of(learner))
@@ -141,7 +141,7 @@ LIES = {"lie": half, "nan": nowhere, "far": far}
 
 
 class Seen:
-    """Connections that say what the disk has when a message is about to leave, and end the process there."""
+    """Connections that report what the disk has when a message is about to leave, and end the process there."""
 
     def __init__(self, comm, folder):
         self.comm, self.folder = comm, folder
@@ -157,11 +157,11 @@ class Seen:
 
 
 class Lying:
-    """A rank of an adversary: what leaves it is other than what its nodes have made."""
+    """An adversary's rank: it sends something other than what its nodes have made."""
 
     def __init__(self, exchange, own, lie):
         self.exchange, self.own, self.lie, self.heard = exchange, own, lie, exchange.heard
-        self.before = []  # it checks nothing of what it sends
+        self.before = []  # it does not check what it sends
 
     def __call__(self, round_, sent):
         self.lie(sent[: self.own])
@@ -169,7 +169,7 @@ class Lying:
 
 
 class Failing:
-    """The exchange of an honest rank whose messages are seen, and of one of an adversary (rank 1) from round 45 on."""
+    """The exchange of an honest rank whose messages are recorded, and of an adversary (rank 1) from round 45 on."""
 
     def __init__(self, exchange, own, how, sent):
         self.exchange, self.own, self.how, self.sent = exchange, own, how, sent
@@ -200,7 +200,7 @@ def loss_of(score, y):
 
 
 def failing(ranks, folder, how):
-    """Runs that fail in round 45, on rank 0 by what rank 1 sends, or by an interrupt: what is left of them."""
+    """Runs that fail in round 45, on rank 0 by a message of rank 1, or by an interrupt: what remains of them."""
     found = {kept: failed(connected(ranks._comm, 20.0), folder, how, kept) for kept in ("no", "journal", "directory")}
     (folder / f"failing-{ranks.rank}.json").write_text(json.dumps(found))
 
@@ -247,7 +247,7 @@ def part_of(ranks, nodes):
 
 
 def users(ranks, folder):
-    """What is said of users, who may have rows on every rank."""
+    """The statements on users, who may have rows on every rank."""
     found = {}
     for name, caps, columns in (
         ("both", (2, 3), ("person", "person")),
@@ -278,7 +278,7 @@ class Half(Rows):
 
 
 def refusals(ranks, folder):
-    """What ranks must agree on, before a row is learnt."""
+    """Facts on which ranks must agree before a row is learnt."""
     found = {}
 
     def refused(name, learner, stream):
@@ -315,7 +315,7 @@ def sign_of(score, y):
 
 
 def command(ranks, folder, *words):
-    """The command line, in its folder; what each rank writes is kept apart."""
+    """The command line, in its folder; the output of each rank is kept separately."""
     whole, argv = distributed.Ranks, sys.argv
     distributed.Ranks = lambda timeout: connected(ranks._comm, timeout)  # the ranks of this task alone
     sys.argv = ["privol", *words]
@@ -335,9 +335,9 @@ PROGRAMS |= PARTS
 
 
 def do(comm, tasks):
-    """Do tasks, [[ranks, folder, name, *words], ...], each on the first so many ranks; its folder gets its exit codes.
+    """Do tasks, [[ranks, folder, name, *words], ...], each on the first ranks; its folder gets their exit codes.
 
-    Whoever has no part in a task waits without taking the processor from those who have.
+    Ranks without a part in a task wait without using the processor.
     """
     me, everybody = comm.Get_rank(), connected(comm, 600.0)
     for count, folder, name, *words in tasks:

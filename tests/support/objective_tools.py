@@ -1,4 +1,4 @@
-"""Rows in every layout, and what the kernels make of them."""
+"""Rows in every layout, and the kernels' form of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def layouts(X):
 def exact_delta(epsilon, sigma, l2_sum, loss, row, other, pull):
     """Delta of neighbours in one dimension, by integration over the model, and the density's mass.
 
-    Rows are (s, y), or None; the other rows pull with a constant gradient.
+    Rows are (s, y), or None; the other rows contribute a constant gradient.
     """
     reach = (12 * sigma + 4 + abs(pull)) / l2_sum
     w = np.linspace(-reach, reach, 100_001)

@@ -1,4 +1,4 @@
-"""Offline learners: small problems, and what their fits released."""
+"""Offline learners: small problems, and the releases of their fits."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from privol.noise import (
 
 
 def curvature(loss, m, y):
-    """Second derivative by the prediction; where the slope bends, that of one side."""
+    """Second derivative by the prediction; at a kink of the slope, that of one side."""
     if loss.name == "logistic":
         p = np.exp(-np.logaddexp(0.0, m))
         return p * (1.0 - p)
     if loss.name == "smooth_hinge":
         return np.where(np.abs(1.0 - y * m) <= loss.width, 0.5 / loss.width, 0.0)
-    return np.where(np.abs(m - y) <= (loss.width or math.inf), 1.0, 0.0)  # of the squared loss the width is 0
+    return np.where(np.abs(m - y) <= (loss.width or math.inf), 1.0, 0.0)  # for squared loss the width is 0
 
 
 def slope(loss, m, y):
@@ -35,7 +35,7 @@ def slope(loss, m, y):
 
 
 def seen(X, x_bound=1.0, intercept=True):
-    """Rows as the objective has them."""
+    """Rows in the form of the objective."""
     X = np.asarray(X, dtype=float)
     X = X * np.minimum(1.0, x_bound / np.maximum(np.linalg.norm(X, axis=1), 1e-300))[:, None]
     return np.column_stack([X, np.ones(len(X))]) if intercept else X
@@ -46,7 +46,7 @@ def gradient(loss, S, y, l2_sum, b, w):
 
 
 def minimiser(loss, S, y, l2_sum, b=0.0):
-    """Newton's method, the step halved until the gradient is shorter or the objective lower."""
+    """Newton's method, with the step halved until the gradient is shorter or the objective lower."""
     w, b = np.zeros(S.shape[1]), np.broadcast_to(b, S.shape[1:])
 
     def value(v):
@@ -69,7 +69,7 @@ def minimiser(loss, S, y, l2_sum, b=0.0):
 
 
 def vector(source, dim, scale, step, stream, law="l2_laplace"):
-    """A vector of a source, as a learner draws it."""
+    """A vector from a source, drawn as a learner draws it."""
     if law == "gaussian":
         return source.add(np.zeros(dim), scale, step=step, stream=stream, row=1, decide=decide_lattice_point)
     out = np.zeros((1, dim))
@@ -80,17 +80,17 @@ def vector(source, dim, scale, step, stream, law="l2_laplace"):
 
 
 def released(learner):
-    """The released vector, the classes' parts one after the other."""
+    """The released vector, with the parts of the classes one after another."""
     coef, intercept = np.atleast_2d(learner.coef_), np.atleast_1d(learner.intercept_)
     return (np.column_stack([coef, intercept]) if learner.fit_intercept else coef).ravel()
 
 
-#: A ball that noise leaves nothing out of: what is released is then as it was drawn.
+#: A ball so large that noise never leaves it: the release is then as it was drawn.
 FAR = 1e9
 
 
 def fitted(kind, X, y, *, labels=None, **parameters):
-    """A learner of pure noise, unless a delta is given, and its fit."""
+    """A learner with pure noise, unless a delta is given, and its fit."""
     learner = kind(**{"delta": 0.0, **parameters})
     if labels is not None:
         learner.declare_classes(labels)
@@ -113,12 +113,12 @@ def signs(y, outputs):
 
 
 def scale_is(total, law, alpha):
-    """Whether a sum of lengths, or of squares, is one of its law."""
+    """Whether a sum of lengths, or of squares, agrees with its distribution."""
     low, high = law.ppf(alpha / 2), law.isf(alpha / 2)
     return low <= total <= high
 
 
 def point(X, y, labels, **parameters):
-    """What the learner finds without noise, null rows by a target that is no label or number."""
+    """The learner's result without noise; a target that is neither label nor number marks a null row."""
     parameters = {"on_invalid": "zero", **parameters, "epsilon": math.inf}
     return released(fitted(OutputPerturbation, X, y, labels=labels, **parameters))

@@ -35,7 +35,7 @@ BOWL = Custom(value=bowl, gradient=slope_of_bowl, lipschitz=1.0, smoothness=1.0,
 CASES = {
     "output": (OutputPerturbation, "two", {}),
     "pure": (ObjectivePerturbation, "two", {"delta": 0.0}),
-    "hinge": (ObjectivePerturbation, "two", {"loss": "smooth_hinge", "l2": 1e-3}),  # steps along which it searches
+    "hinge": (ObjectivePerturbation, "two", {"loss": "smooth_hinge", "l2": 1e-3}),  # needs line searches
     "classes": (ObjectivePerturbation, "three", {"radius": 2.0}),
     "huber": (OutputPerturbation, "real", {"loss": "huber", "fit_intercept": False}),
     "squared": (ObjectivePerturbation, "real", {"loss": "squared", "radius": 1.5}),
@@ -45,7 +45,7 @@ CASES = {
 
 
 def rows_of(kind):
-    """All rows of a kind, and their targets: real, or indices of classes."""
+    """All rows of a kind, and their targets: real numbers, or indices of classes."""
     rng = np.random.default_rng(7)
     n, d = sum(SIZES), 700 if kind == "wide" else 5
     X = rng.uniform(-1.0, 1.0, size=(n, d))
@@ -74,7 +74,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class MadePart:
-    """A part of the rows of a kind, made where it is opened; its file, if there is one, says what happens then."""
+    """A part of the rows of a kind, made where it is opened; its file, if there is one, sets what happens then."""
 
     name: str
     kind: str
@@ -140,7 +140,7 @@ def leaf_learner(name, **words):
 
 @cache
 def leaves_alone():
-    """What one worker finds in this process."""
+    """The results of one worker in this process."""
     return {name: shown(leaf_learner(name).fit_parts(parts_of("real"), LocalCrew())) for name in LEAVES}
 
 
@@ -154,7 +154,7 @@ STEPS = {
 }
 
 
-FEW_STEPS = ("classes", "custom")  # of which ranks that share a processor ask each other
+FEW_STEPS = ("classes", "custom")  # in these, ranks that share a processor ask each other
 
 
 def step_learner(name, **words):
@@ -164,7 +164,7 @@ def step_learner(name, **words):
 
 
 def shown(learner):
-    """All that an online run has released, but for models in between: their average has them."""
+    """All releases of an online run, except intermediate models, which are in the average."""
     return [*found_of(learner), learner.average_coef_.tobytes().hex(), learner.n_rows_, learner.n_releases_]
 
 
@@ -172,7 +172,7 @@ def shown(learner):
 
 
 def bits(ranks, folder):
-    """Every case, on every rank what it has then."""
+    """Every case, with the results on every rank."""
     found = {}
     for name in CASES:
         learner, kind = make(name)
@@ -184,7 +184,7 @@ def bits(ranks, folder):
 
 
 def refused(ranks, folder):
-    """A bad row ends the fit on every rank, and the ranks can go on to another one."""
+    """A bad row ends the fit on every rank, and the ranks can continue with another one."""
     learner, kind = make("output")
     try:
         learner.fit_parts(parts_of(kind, {4: "nan"}), RankCrew(ranks))
@@ -195,7 +195,7 @@ def refused(ranks, folder):
 
 
 def killed(ranks, folder, question, at):
-    """A rank is killed when it has answered a question so many times; what is released would be written."""
+    """A rank is killed after it has answered a question a number of times; a release would be written."""
     if ranks.rank == 1:
         from privol.learners import _part_sums
 
@@ -218,7 +218,7 @@ def killed(ranks, folder, question, at):
 
 
 def leaves(ranks, folder):
-    """PQFTL, on every rank what it has then."""
+    """PQFTL, with the results on every rank."""
     found = {name: shown(leaf_learner(name).fit_parts(parts_of("real"), RankCrew(ranks))) for name in LEAVES}
     (folder / f"leaves-{ranks.rank}.json").write_text(json.dumps(found))
     found = {}
@@ -229,7 +229,7 @@ def leaves(ranks, folder):
 
 
 def kept(ranks, folder):
-    """The curator fails in the middle of a run that is kept, and goes on when all ranks call again."""
+    """The curator fails in the middle of a kept run, which resumes when all ranks call again."""
     learner, kind = step_learner("logistic", batch=256)
     state, real, steps = State(folder / "run", every=300), DPFTRL._keep_sums, []
 

@@ -1,4 +1,4 @@
-"""Rows of a user in a small run: the matrix of what is perturbed, and the worst places, found by looking at all."""
+"""Rows of a user in a small run: the matrix of what is perturbed, and the worst pattern, by exhaustive search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Matrix = NDArray[np.float64]
 
 
 def strategy(design: Factorization) -> Matrix:
-    """C by its definition: a row for everything that is perturbed, a column for every step."""
+    """C by its definition: a row for every perturbed value, a column for every step."""
     n = design.steps
     if isinstance(design, Tree):
         heights = [(t, range(((t & -t).bit_length()) if isinstance(design, Honaker) else 0)) for t in range(1, n + 1)]
@@ -38,9 +38,9 @@ def strategy(design: Factorization) -> Matrix:
 
 
 def worst_squares(c: Matrix, rows: int, separation: int, leaf: int) -> tuple[Matrix, list[tuple[int, ...]]]:
-    """Largest squared norm of a sum of columns for 0, 1, ... rows that are so far apart, and where they stand (from 0).
+    """Largest squared norm of a sum of columns for 0, 1, ... rows at a given distance, and their positions (from 0).
 
-    All rows move the same way, which is worst where no entry is negative.
+    All rows move in the same direction, which is worst where no entry is negative.
     """
     gram, total = c.T @ c, c.shape[1] * leaf
     best, places = np.zeros(rows + 1), [()] * (rows + 1)

@@ -1,4 +1,4 @@
-"""Prefix sums by a known key, beside their twin."""
+"""Prefix sums with a known key, next to their twin."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def series(n):
 
 
 def parameters(design, steps):
-    """What a design needs besides, for the plan and for the twin."""
+    """The other parameters of a design, for the plan and for the twin."""
     if design == "smooth":
         length, ones = next((h, k) for h in range(2, 40) for k in range(1, h) if math.comb(h, k) > steps)
         return {"ones": ones}, {"length": length, "ones": ones}

@@ -1,4 +1,4 @@
-"""Calibrations by plain words: those of the problem, of the budget, and their own."""
+"""Calibrations by plain arguments: those of the problem, of the budget, and their own."""
 
 from __future__ import annotations
 

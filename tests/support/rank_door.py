@@ -1,7 +1,7 @@
-"""What a launcher of MPI starts for a rank that ``warm.py`` forks: ``python -I -S rank_door.py SOCKET WORDS...``.
+"""What an MPI launcher starts for a rank that ``warm.py`` forks: ``python -I -S rank_door.py SOCKET WORDS...``.
 
-It asks for the process, hands over its standard streams and its environment, and ends as that process ends. Whoever
-ends this one ends the other: the socket is closed then.
+It requests the process, passes on its standard streams and its environment, and ends as that process ends. Ending this
+process ends the other one, because the socket is then closed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 
 
 def main(door: str, *words: str) -> int:
-    """Ask for the process, wait for its end; a process that was killed ends this one by the same signal."""
+    """Request the process and wait for its end; if it was killed, this process ends by the same signal."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(door)
         asked = {"words": words, "environment": dict(os.environ), "folder": os.getcwd()}

@@ -1,4 +1,4 @@
-"""Ranks of MPI that begin with privol imported: a launcher starts doors (``rank_door.py``), ranks are forked behind.
+"""MPI ranks that begin with privol imported: a launcher starts doors (``rank_door.py``), which have ranks forked.
 
 An interpreter that imports privol and its readers takes longer than most ranks under test work.
 """
@@ -35,7 +35,7 @@ class Doors:
 
     @property
     def command(self) -> list[str]:
-        """What stands before the program and its words."""
+        """The words before the program and its arguments."""
         return [sys.executable, "-I", "-S", str(DOOR), self._path]
 
     def __enter__(self) -> Doors:
@@ -60,13 +60,13 @@ class Doors:
             self._threads[-1].start()
 
     def _serve(self, connection: socket.socket) -> None:
-        """One rank, from its fork to its end, which the door is told; it is killed when the door is gone."""
+        """One rank, from its fork to its end, which the door learns; it is killed when the door is gone."""
         with connection:
             found = zygote.request(connection)
             if found is None:
                 return
             asked, streams = found
-            # where the launcher's own libraries are: a loader reads it when a program begins, and never again
+            # the path of the launcher's own libraries: a loader reads it only when a program starts
             asked["environment"].pop("LD_LIBRARY_PATH", None)
             if "LD_LIBRARY_PATH" in os.environ:
                 asked["environment"]["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
@@ -84,5 +84,5 @@ class Doors:
                 stack.callback(os.close, ended)
                 if ended not in select.select([ended, connection], [], [])[0]:
                     child.kill()
-            with contextlib.suppress(OSError):  # nobody is left to be told
+            with contextlib.suppress(OSError):  # the door is gone
                 connection.sendall(child.returncode.to_bytes(8, "little", signed=True))

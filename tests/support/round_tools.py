@@ -1,4 +1,4 @@
-"""Learners and devices that fit each other, for the tests of rounds."""
+"""Matching learners and devices, for the tests of rounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from privol.rounds._terms import Terms
 ROWS, FEATURES = 300, 7
 SEED = 11
 
-# What a learner asks for, and the least that its devices then have to accept.
+# A learner's request, and the least that its devices must accept for it.
 PAIRS = {
     "miogd": (MIOGD(leakage=0.3, radius=3.0), {"leakage": 0.3}),
     "miogd by epsilon": (MIOGD(epsilon=1.0, delta=1e-5, step="adaptive"), {"epsilon": 1.0, "delta": 1e-5}),
@@ -40,7 +40,7 @@ def rows(n=ROWS, features=FEATURES):
 
 
 def pair(name="privunit", seed=SEED, horizon=ROWS, **limits):
-    """A learner's collector and a device that accepts just what it asks for."""
+    """A learner's collector and a device that accepts exactly its request."""
     learner, least = PAIRS[name]
     learner = clone(learner).set_params(horizon=horizon, random_state=seed)
     if losses.get_loss(learner.loss).kind == "classification":
@@ -51,7 +51,7 @@ def pair(name="privunit", seed=SEED, horizon=ROWS, **limits):
 
 
 def state_of(learner, collector):
-    """All that a message could have changed."""
+    """Everything that a message could have changed."""
     return learner.n_rows_, learner.coef_.tobytes(), learner.ledger_.spent.mu, collector.ask()
 
 

@@ -1,4 +1,4 @@
-"""A run in its middle, and all that a refused block must leave alone."""
+"""A run in progress, and everything that a refused block must not change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def data(n=N, seed=0, regression=False):
 
 
 def started(regression=False, rows=10, **parameters):
-    """A learner in the middle of a run, with releases behind it."""
+    """A learner in the middle of a run, after some releases."""
     X, y = data(regression=regression)
     given = {"loss": "squared" if regression else "logistic", "epsilon": 2.0, "horizon": 30, "release": 4, **parameters}
     classes = None if regression else ["no", "yes"]
@@ -25,7 +25,7 @@ def started(regression=False, rows=10, **parameters):
 
 
 def everything(learner):
-    """All that a refused block must leave alone, the noise included."""
+    """Everything that a refused block must not change, noise included."""
     state = learner._run.state
     arrays = state.secret_arrays()
     return (

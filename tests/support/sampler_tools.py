@@ -1,4 +1,4 @@
-"""Samplers of every kind by one seed, and values that their noise takes to where digits end."""
+"""Samplers of every kind from one seed, and values whose noisy sums need many digits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make(name):
 
 
 def half_way(source, number):
-    """Five values that a key's noise, from a number on, takes so near to the middle of two points that digits end."""
+    """Five values that a key's noise, from a given number on, takes too close to a midpoint for doubles."""
     words = []
     for n in range(number, number + 5):
         row, coordinate = divmod(n, 4096)

@@ -1,4 +1,4 @@
-"""What the tests of schemas share: a table in memory as columns, and reading a source whole."""
+"""Shared code of the tests of schemas: a table in memory as columns, and reading a whole source."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from privol.encoding.schema import Schema
 from privol.readers.base import Facts
 from privol.readers.columns import Columns
 
-# The streams that a schema reads need it, so whatever imports this file is skipped without it.
+# Streams with a schema need it, so all files that import this one are skipped without it.
 pa = pytest.importorskip("pyarrow")
 
 
 class TableColumns(Columns):
-    """Lists of cells by column name, handed out in batches of ``cut`` rows."""
+    """Lists of cells by column name, delivered in batches of ``cut`` rows."""
 
     def __init__(self, table: dict[str, list[Any]], *, cut: int = 1000, named: bool = True) -> None:
         self.facts = Facts(name="table")

@@ -1,7 +1,7 @@
-"""Every way by which a sparse matrix enters the package, and matrices whose structure lies.
+"""Every way for a sparse matrix to enter the package, and matrices with an invalid structure.
 
 ``python tests/support/sparse_entrances.py learners`` runs a family through a property, ``races`` the calls whose matrix
-another thread rewrites. A failure may be the end of the process, so the tests run both in processes of their own.
+another thread rewrites. A failure may crash the process, so the tests run both in separate processes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def offline(**words: Any) -> Any:
 
 def saved(X: Any, made: Callable[[Any], Any]) -> None:
     """Through a file, in the format of ``scipy.sparse.save_npz``."""
-    if X.format in ("lil", "dok"):  # which have no file
+    if X.format in ("lil", "dok"):  # these have no file format
         return
     parts = {"format": np.array(X.format.encode()), "shape": np.array(X.shape), "data": X.data, "y": targets(X)}
     names = {"coo": ("row", "col"), "dia": ("offsets",)}.get(X.format, ("indices", "indptr"))
@@ -136,7 +136,7 @@ WILD = [-1, 0, 1, WIDTH - 1, WIDTH, 7, 999_999, -999_999, 2**31 - 1, -(2**31), 2
 
 @st.composite
 def matrices(draw: Any) -> Any:
-    """Of every format, sound or with arrays that were changed: by SciPy's constructors where they take it, or after."""
+    """In every format, valid or with changed arrays: by SciPy's constructors if they accept them, or afterwards."""
     n = draw(st.integers(0, 6)) if draw(st.booleans()) else WIDTH
     density = draw(st.sampled_from([0.2, 0.6, 1.0]))
     random = np.random.default_rng(draw(st.integers(0, 99)))
@@ -176,7 +176,7 @@ def matrices(draw: Any) -> Any:
 
 
 def sound(X: Any) -> bool:
-    """Whether a compressed matrix is one, entry by entry."""
+    """Whether a compressed matrix is valid, entry by entry."""
     rows = X.format == "csr"
     n, d = X.shape if rows else X.shape[::-1]
     indptr, indices = X.indptr.tolist(), X.indices.tolist()
@@ -186,7 +186,7 @@ def sound(X: Any) -> bool:
 
 
 def outside_alone(X: Any) -> bool:
-    """Whether nothing is wrong but columns of CSR rows."""
+    """Whether nothing is wrong except columns of CSR rows."""
     if X.format != "csr":
         return False
     kept = sparse.csr_matrix(X.shape)
@@ -196,9 +196,9 @@ def outside_alone(X: Any) -> bool:
 
 
 def check(family: str) -> None:
-    """Whatever the matrix: a result or an error of privol's, and for a broken one the error."""
+    """For any matrix: a result or an error of privol's, and for an invalid one the error."""
     for entrance in FAMILIES[family].values():
-        entrance(sparse.csr_matrix(np.eye(WIDTH)))  # what follows would say nothing of one that takes no matrix
+        entrance(sparse.csr_matrix(np.eye(WIDTH)))  # otherwise the check says nothing, because it takes no matrix
 
     @hypothesis.settings(max_examples=150, deadline=None, database=None, derandomize=True)
     @hypothesis.given(matrices())
@@ -209,7 +209,7 @@ def check(family: str) -> None:
                 entrance(X)
             except PrivolError:
                 continue
-            except ValueError:  # scikit-learn's, of a shape that it refuses
+            except ValueError:  # scikit-learn's, for a shape that it refuses
                 if lying:
                     raise
                 continue
@@ -267,7 +267,7 @@ if __name__ == "__main__":
     faulthandler.enable()
     warnings.simplefilter("ignore")
     for family in sys.argv[1:]:
-        print(family, flush=True)  # where the process ends, the last is to blame
+        print(family, flush=True)  # if the process crashes, the last one is responsible
         if family == "races":
             races()
         else:

@@ -1,4 +1,4 @@
-"""What the stream tests share: writing files, reading them back, and expecting a failure that names its row."""
+"""Shared code of the stream tests: writing files, reading them back, and expecting a failure that names its row."""
 
 from __future__ import annotations
 

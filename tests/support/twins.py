@@ -1,4 +1,4 @@
-"""A plain NumPy twin of PIGD and PGIGA, fed with the same noise words in the same order.
+"""A plain NumPy twin of PIGD and PGIGA that receives the same noise words in the same order.
 
 It shares no arithmetic with the kernels: the iterate is one plain vector, the implicit step is a root found by scipy's
 ``brentq`` (or a closed form where the loss has a kink), the constraint is an outer root, projections are the textbook
@@ -117,7 +117,7 @@ class Twin:
     first: int
     std: object
     releases: set[int]
-    constrained: bool  # implicit step on the ball: constrained exactly, else prox, then project
+    constrained: bool  # implicit step on the ball: constrained exactly, or prox followed by projection
     key: bytes
     x: np.ndarray
     t: int = 0
@@ -192,7 +192,7 @@ def twin_of(learner, plan, key, dim, loss=None):
             start = t0 * l2
         elif update == "implicit":
             start = l2
-        else:  # the least that makes a gradient step a contraction, rounded up a little
+        else:  # the smallest value that makes a gradient step a contraction, slightly rounded up
             start = plan.schedule.weight(0)
             exact = loss.curvature * (learner.x_bound**2 + learner.fit_intercept) / 2
             assert exact <= start <= exact * (1 + 1e-9)

@@ -14,8 +14,8 @@ operations as written, left to right, without contraction:
 5. ``n2 = <q, q>``; if ``n2 > 1``: ``h = 1 / sqrt(n2)``, ``q[j] = q[j] * h``
 6. ``m = magnitude(x, y, a)``; ``c = wealth * m``; ``w[j] = c * q[j]``
 
-Steps 1 and 2 use the direction that the report was asked at, steps 4 and 5 make the next. The sum of the iterates asked
-at (the average's) adds w before the report: ``total[j] = total[j] + w[j]``. An m that is infinite ends the run with an
+Steps 1 and 2 use the direction at the request of the report, steps 4 and 5 make the next one. The sum of the requested
+iterates (for the average) adds w before the report: ``total[j] = total[j] + w[j]``. An infinite m ends the run with an
 error before any of the state changes.
 """
 
@@ -93,5 +93,5 @@ class BettingTwin:
 
     @property
     def average(self) -> list[float]:
-        """Of the iterates that were reported on."""
+        """The average of the iterates that were reported on."""
         return [v / self.rows for v in self.total]

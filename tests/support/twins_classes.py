@@ -1,4 +1,4 @@
-"""A plain twin of DPFTRL with a score for each class: gradients by their definition, on the twin of DPFTRL."""
+"""A plain twin of DPFTRL with a score for each class: gradients by definition, on the twin of DPFTRL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def class_slopes_at(name, width, scores, own):
     top = max(scores)
     shares = [math.exp(s - top) for s in scores]
     total = math.fsum(shares)
-    shares[own] = -math.fsum(share for k, share in enumerate(shares) if k != own)  # nothing cancels
+    shares[own] = -math.fsum(share for k, share in enumerate(shares) if k != own)  # without cancellation
     return np.array(shares) / total
 
 

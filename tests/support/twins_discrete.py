@@ -1,4 +1,4 @@
-"""The integer samplers written down in rationals and in mpmath: slow, plain, and sharing nothing with the package."""
+"""The integer samplers in rational arithmetic and mpmath: slow, plain, and sharing nothing with the package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import mpmath
 DIGITS = 120
 
 
-@cache  # one law of a scale, whose sums are made once for all tests
+@cache  # the distribution of a scale, whose sums are computed once for all tests
 class Law:
     """exp(-k^2 / (2 s^2)) or exp(-|k| / s), cut into the blocks that docs/proofs/discrete.md describes."""
 
@@ -26,7 +26,7 @@ class Law:
         return (k / self.scale) ** 2 / 2 if self.square else abs(k) / self.scale
 
     def _cumulative(self, digits=DIGITS):
-        """P(block <= j) for j = 0, 1, ... until nothing is left at so many digits."""
+        """P(block <= j) for j = 0, 1, ... until nothing remains at the given number of digits."""
         with mpmath.workdps(digits):
             weights = []
             while not weights or weights[-1] > mpmath.mpf(10) ** -digits:
@@ -41,11 +41,11 @@ class Law:
 
     def _limits(self, bits=63):
         with mpmath.workdps(DIGITS):
-            # at the end the sum may be 1 to all digits; the probability is below
+            # at the end the sum may be 1 to all digits; the probability is below 1
             return [min(int(mpmath.floor(mpmath.ldexp(p, bits))), 2**bits - 1) for p in self.cumulative()]
 
     def draw(self, words, n, decide):
-        """n values from words in order, and how many of the words they took."""
+        """n values from words in order, and how many words they used."""
         values, reader = [], Reader(words)
         while len(values) < n:
             position = reader.used
@@ -88,7 +88,7 @@ class Reader:
         return k % 2 == 1
 
     def exponential(self, x, lead):
-        """Accept with probability exp(-x); `lead` are the first 24 digits of what x's last part is compared with."""
+        """Accept with probability exp(-x); `lead`: the first 24 digits of the number compared with x's last part."""
         if x <= Fraction(lead, 1 << 24):
             return True
         while x > 1:

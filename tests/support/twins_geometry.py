@@ -1,4 +1,4 @@
-"""Clear NumPy versions of the projections, and exact ones in rational arithmetic, for tests to compare with."""
+"""Plain NumPy versions of the projections, and exact ones in rational arithmetic, for comparison in tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plain NumPy twin of NOGD, fed with the same noise words; see :mod:`twins`."""
+"""A plain NumPy twin of NOGD that receives the same noise words; see :mod:`twins`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A plain NumPy twin of DPFTRL and AdaptiveFTRL on the twins of the prefix sums, fed with the same noise words.
+"""A plain NumPy twin of DPFTRL and AdaptiveFTRL on the twins of the prefix sums, with the same noise words.
 
-What is released lies on a grid, so the sums of the twin and of the kernel are the same numbers although their gradients
-may differ in the last place; from there on the twin rounds as the kernel does, but for projections onto sets other than
+Releases lie on a grid, so the sums of the twin and of the kernel are the same numbers although their gradients may
+differ in the last place; from there on the twin rounds as the kernel does, except for projections onto sets other than
 the ball.
 """
 
@@ -112,7 +112,7 @@ class LeaderTwin:
         return x * (r / math.sqrt(square)) if square > r * r else x
 
     def show(self, step, part, noise):
-        """The slow average, and beyond it as far as the quick one is not where noise or single rows may have it."""
+        """The slow average, and the way beyond it that neither noise nor single rows explain, by the quick average."""
         tuning, least = self.tuning, (self.tuning.power + 1.0) / (self.tuning.power + step)
         self.quick = self.quick + max(least, 1.0 / tuning.quickest) * (self.x - self.quick)
         self.slow = self.slow + max(least, 1.0 / tuning.slowest) * (self.x - self.slow)
@@ -124,7 +124,7 @@ class LeaderTwin:
         self.shown = self.within(self.slow + way * apart)
 
     def end(self):
-        """A run that ends before its only release was due."""
+        """A run that ends before its only release is due."""
         self.sums.end_leaf()
         self.follow()
         self.released.append(self.x if self.tuning is None else self.shown)
@@ -133,8 +133,8 @@ class LeaderTwin:
 def default_regularization(learner, plan, dim, domain, epoch=0):
     """Section 8.2, with leaves of several rows: the minimiser of ``k r^2 / 2 + n (batch G^2 + G sqrt(d) s) / k``.
 
-    With renewal n are all rows to the end of the epoch, and s^2 the variances of all epochs together; of sums that
-    forget, n is the weight of all rows.
+    With renewal n counts all rows to the end of the epoch, and s^2 is the sum of the variances of all epochs; for sums
+    that forget, n is the weight of all rows.
     """
     g, lengths = plan.bound, [plan.epochs.rows[min(k, len(plan.epochs.rows) - 1)] for k in range(epoch + 1)]
     s = math.hypot(*(plan.epochs.of(k).sigma * plan.epochs.of(k).factorization.row_norm(-(-n // learner.batch))

@@ -1,5 +1,4 @@
-"""Plain NumPy twins of the learners on reports: reports in, points out; see :mod:`twins`. For coins:
-:mod:`twins_betting`."""
+"""Plain NumPy twins of the learners on reports: reports in, points out; see :mod:`twins` and :mod:`twins_betting`."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class DescentTwin:
         self.reports = []
 
     def length(self, number, before):
-        """Of point or step ``number``, after so many reports."""
+        """The length of point or step ``number``, after a number of reports."""
         if self.step == "horizon":
             return self.c / math.sqrt(self.horizon)
         if self.step == "anytime":
@@ -55,7 +54,7 @@ class DescentTwin:
 
 @dataclass
 class BanditTwin:
-    """Descent on values: ``direction(t)`` is that of round t."""
+    """Descent on values; ``direction(t)`` is the direction of round t."""
 
     domain: geometry.ConvexSet
     plan: object
@@ -76,7 +75,7 @@ class BanditTwin:
         return np.array([shrunk + self.far * e, shrunk - self.far * e]) if self.plan.pair else shrunk + self.far * e
 
     def number(self, values):
-        """What a device randomizes of values at the points asked for: as published an array."""
+        """The number that a device randomizes from the values at the requested points; as published, an array."""
         values = np.clip(np.atleast_1d(np.asarray(values, dtype=float)), self.plan.low, self.plan.high)
         if self.plan.pair:
             bound = self.plan.report.bound

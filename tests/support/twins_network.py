@@ -1,4 +1,4 @@
-"""DOLA and SparseDOLA once more, in NumPy: a loop over rounds and nodes, fed with noise."""
+"""DOLA and SparseDOLA in plain NumPy: a loop over rounds and nodes, with given noise."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The ideal noise of a word and of the digits that follow it, from the definitions, with several hundred bits.
+"""The ideal noise of a word and of the digits after it, from the definitions, with several hundred bits.
 
-Nothing of privol is used here but the layout of the words: sign, then 63 binary digits of p = P(|Z'| > |Z|), the next
+The twin uses nothing of privol except the layout of the words: sign, then 63 binary digits of p = P(|Z'| > |Z|), the
+next
 128 digits at level 1, and so on; a vector's words are those of its Gaussian coordinates, then those of its factor.
 """
 
@@ -17,7 +18,7 @@ MP = mpmath.MPContext()
 MP.prec = 520
 LEVELS = 3
 MASK = (1 << 63) - 1
-HAIR = MP.mpf(2) ** -400  # more than the digits after the third level move a sum (but for words of zeros)
+HAIR = MP.mpf(2) ** -400  # more than the digits after the third level can move a sum (except for words of zeros)
 
 Extra = Callable[[int, int], tuple[int, int]]  # (coordinate or word, level) -> two words
 
@@ -63,7 +64,7 @@ def words_of_vector(kind: str, dim: int) -> int:
 
 
 def ideal_vector(kind: str, dim: int, words: Sequence[int], extra: Extra) -> list[Any]:
-    """Z / norm(Z), or sqrt(2 G) Z with G of the law Gamma((dim + 1) / 2), a sum of exponentials and half a square."""
+    """Z / norm(Z), or sqrt(2 G) Z with G ~ Gamma((dim + 1) / 2), a sum of exponentials and half a square."""
     z = ideal_values(words[:dim], extra, "gaussian")
     if kind == "sphere":
         norm = MP.sqrt(sum(v * v for v in z))
@@ -100,7 +101,7 @@ class AtRow:
 
 
 class Chosen:
-    """Digits after given words: those set for a word, else zeros for some levels, then those of a generator."""
+    """Digits after given words: those set for a word, otherwise zeros for some levels, then those of a generator."""
 
     def __init__(self, seed: int, zeros: int = 0) -> None:
         self.seed, self.zeros = seed, zeros
@@ -116,7 +117,7 @@ class Chosen:
         return self.known[coordinate, level]
 
     def set(self, coordinate: int, p: Any, levels: int) -> int:
-        """Give a coordinate the first digits of p, up to so many levels; return its word without the sign."""
+        """Set the first digits of a coordinate to those of p, up to a level; return its word without the sign."""
         digits = int(MP.floor(p * MP.mpf(2) ** (63 + 128 * levels)))
         for level in range(levels, 0, -1):
             pair = digits & ((1 << 128) - 1)
@@ -126,6 +127,6 @@ class Chosen:
 
 
 def to_boundary(x: float, scale: float, z: Any, step: float, places: int) -> float:
-    """A double near x, which with scale z comes as near to the middle between two lattice points as a double can."""
+    """A double near x whose sum with scale z is as close to the midpoint of two lattice points as doubles allow."""
     target = (MP.floor(MP.mpf(x) / step) + places + MP.mpf("0.5")) * step
     return float(target - MP.mpf(scale) * z)

@@ -1,8 +1,7 @@
-"""Plain twins of the designs of private prefix sums, fed with the same noise words; they keep everything for ever.
+"""Plain twins of the designs of private prefix sums, with the same noise words; they keep everything for ever.
 
-Sums of intervals are Python integers that are added up anew for every node, from the definition of the node; what is
-computed in double precision is written with NumPy in the order that ``docs/proofs/prefix.md`` states, and must agree in
-every bit.
+Sums of intervals are Python integers, added up again for every node by the definition of the node; double-precision
+computations use NumPy in the order that ``docs/proofs/prefix.md`` states, and must agree bit for bit.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ def trailing_zeros(t):
 
 
 def words_with_ones(length, ones):
-    """All words of so many bits, the first bit the highest, as strings in ascending order."""
+    """All words of a given number of bits, highest bit first, as strings in ascending order."""
     found = []
     for places in combinations(range(length), ones):
         word = ["0"] * length
@@ -34,7 +33,7 @@ def words_with_ones(length, ones):
 
 
 def svec(v):
-    """The upper triangle of v v^T by rows, sqrt(2) times off the diagonal, rounded as the kernel rounds."""
+    """The upper triangle of v v^T by rows, times sqrt(2) off the diagonal, rounded as in the kernel."""
     root = 1.4142135623730951
     return np.array([v[i] * v[i] if i == j else (root * v[i]) * v[j] for i in range(len(v)) for j in range(i, len(v))])
 
@@ -146,7 +145,7 @@ class Twin:
         self.prefix = self.sum_of_estimates(t)
 
     def sum_of_estimates(self, t):
-        """From the longest interval on."""
+        """The sum of the estimates, starting with the longest interval."""
         j = trailing_zeros(t)
         before = t - 2**j
         return self.sum_of_estimates(before) + self.estimates[j, t] if before else self.estimates[j, t]
@@ -171,7 +170,7 @@ class Twin:
         self.increase(self.draw(t, 0, self.leaves[-1]))
 
     def increase(self, y):
-        """Add an increment to the sum, which forgets; a window that has come round is added up anew."""
+        """Add an increment to the sum, which forgets; after a full turn of the window the sum is computed again."""
         self.added.append(y)
         t, w = len(self.added), self.window
         self.prefix = (self.prefix * self.discount if self.discount < 1.0 else self.prefix) + y
@@ -186,7 +185,7 @@ class Twin:
 
     @property
     def weight(self):
-        """Of the rows in the sum, from the definition, waiting ones not counted. ``mass``: step by step."""
+        """The weight of the rows in the sum, by definition, without waiting rows. ``mass``: step by step."""
         sizes = self.sizes if self.window is None else self.sizes[-self.window :]
         return sum(size * self.discount**age for age, size in enumerate(reversed(sizes)))
 
@@ -223,7 +222,7 @@ class Twin:
 
 
 class EpochsTwin:
-    """Twins one after the other, as many rows each as ``rows`` says: their sums are added up.
+    """Twins one after another, each with the number of rows in ``rows``: their sums are added up.
 
     ``make`` gives the twin of an epoch from its number and the steps before it.
     """

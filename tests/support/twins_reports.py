@@ -1,6 +1,6 @@
 """Reports from the definitions, in NumPy: the calibrated numbers, the same words, none of the kernels' arithmetic.
 
-Double precision, which decides all but what is next to a boundary: there it refuses. :func:`ideal_side` and
+The twin uses double precision and refuses cases next to a boundary, which it cannot decide. :func:`ideal_side` and
 :func:`ideal_direction` have several hundred bits.
 """
 
@@ -18,7 +18,7 @@ from twins_noise import MP, AtRow, Extra, ideal_values, nearest_all
 from privol.calibration._reports import calibrate_report
 
 Values = NDArray[np.float64]
-CLEAR = 1e-9  # distance from a boundary, in units of what is compared, at which double precision decides
+CLEAR = 1e-9  # distance from a boundary, in units of the compared values, at which double precision decides
 TOP = 1 << 64
 
 
@@ -28,7 +28,7 @@ def noise_of(name: str, dim: int, epsilon: float = 1.0, **words: Any) -> Any:
 
 
 def sizes(words: Sequence[int]) -> Values:
-    """P(|Z'| > |Z|), by the first 53 digits or so."""
+    """P(|Z'| > |Z|), by about the first 53 digits."""
     return np.array([((word & ((1 << 63) - 1)) + 0.5) * 2.0**-63 for word in words])
 
 
@@ -71,7 +71,7 @@ def additive(noise: Any, v: Values, words: Sequence[int]) -> Values:
 
 
 def coins(noise: Any, v: Values) -> tuple[int, int, Values]:
-    """Below which coins trials in the two caps are rejected, and the unit vector that they are around."""
+    """The coins below which trials in the two caps are rejected, and the unit vector of the caps."""
     norm = float(np.linalg.norm(v))
     near = math.floor((1.0 - min(norm / noise.bound, 1.0)) / 2.0 * noise.cap.threshold)
     first = np.eye(1, noise.dim)[0]
@@ -123,7 +123,7 @@ def ideal_direction(words: Sequence[int], extra: Extra, scale: float, step: floa
 
 
 def density(cap: Any, r: float, side: Values) -> Values:
-    """What a trial at ``<x, u> = side`` is accepted with, for a vector of norm r: not normalised."""
+    """The probability of accepting a trial at ``<x, u> = side``, for a vector of norm r: not normalised."""
     reject = cap.threshold / TOP
     near = (1.0 - r) / 2.0 * reject
     return 1.0 - np.where(side >= cap.gamma, near, np.where(-side >= cap.gamma, reject - near, reject))

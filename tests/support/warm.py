@@ -1,10 +1,10 @@
-"""Processes of Python that begin with privol imported, where a test is not about how one starts.
+"""Python processes that begin with privol imported, for tests that are not about starting a process.
 
 ``Popen`` and ``run`` are those of ``subprocess``. A command of this interpreter is not started but forked from a
-process that has made the imports once (``zygote.py``): the child has the arguments, the environment, the folder and
-the standard streams it was given, is a child of the caller, and ends as any interpreter does. What starts otherwise
-(another program, an option of the interpreter, an environment that imports may have read), or elsewhere than on Linux,
-is started by ``subprocess``.
+process that has made the imports once (``zygote.py``): the child has the arguments, environment, folder and standard
+streams that it was given, is a child of the caller, and ends like any interpreter. Everything else (another program, an
+option of the interpreter, an environment that imports may have read), and all processes on systems other than Linux,
+are started by ``subprocess``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from typing import Any
 import privol
 
 ZYGOTE = Path(__file__).with_name("zygote.py")
-SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h: who takes over the children of children that end
-#: What no import reads, or what the zygote gives its children.
+SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h: adopts the children of children that end
+#: Variables that no import reads, or that the zygote gives its children.
 ANY = {"COLUMNS", "PWD", "OLDPWD", "PYTEST_CURRENT_TEST", "PYTHONPATH", "PYTHONUNBUFFERED"}
-#: How names begin that a launcher of MPI sets and MPI alone reads, when it begins: no import under test does that.
+#: Prefixes of names that an MPI launcher sets and only MPI reads when it starts: no import under test does that.
 OF_MPI = ("OMPI_", "OPAL_", "ORTE_", "PMIX_", "PRTE_", "HWLOC_")
 
 
@@ -55,13 +55,13 @@ class _Zygote:
         self.prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def end(self) -> None:
-        """Let it end; a forked copy of this process has nothing to end."""
+        """End the process; a forked copy of this process has nothing to end."""
         if os.getpid() == self.owner:
             self.socket.close()
             self.process.wait()
 
     def fork(self, request: dict[str, Any], streams: list[int]) -> int:
-        """Have a child forked, with these standard streams; return its number."""
+        """Have a child forked with these standard streams; return its number."""
         content = json.dumps(request).encode()
         assert self.prctl(SUBREAPER, 1, 0, 0, 0) == 0
         try:
@@ -80,7 +80,7 @@ def _zygote(owner: int) -> _Zygote:
 
 
 class Popen(subprocess.Popen):
-    """A process that is forked where it can be, else started."""
+    """A process that is forked where possible, and started otherwise."""
 
     def _execute_child(self, *given: Any, **named: Any) -> None:
         start = super()._execute_child

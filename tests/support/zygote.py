@@ -1,4 +1,4 @@
-"""Imports privol once, and forks the processes that ``warm.py`` asks for: ``python zygote.py SOCKET``."""
+"""Imports privol once, and forks the processes that ``warm.py`` requests: ``python zygote.py SOCKET``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import types
 import warnings
 from typing import Any
 
-#: What processes under test import sooner or later, beside privol.
+#: The modules, other than privol, that processes under test import sooner or later.
 MODULES = ("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "matplotlib.figure", "pyarrow.csv")
 MODULES += ("hypothesis", "pytest", "rich.console", "rich.progress", "rich.table", "sklearn.base")
 ENTRANCE = ("privol.__main__",)
 
 
 def warm() -> None:
-    """Import all that a process under test may need. Nothing is called: no thread shall be there before a fork."""
+    """Import all that a process under test may need. Nothing is called: there must be no thread before a fork."""
     import privol
 
     names = [found.name for found in pkgutil.walk_packages(privol.__path__, "privol.", onerror=lambda name: None)]
@@ -32,7 +32,7 @@ def warm() -> None:
 
 
 def request(connection: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Wait for the next request; None: nobody is left to make one."""
+    """Wait for the next request; None: no process is left to make one."""
     size, streams, _, _ = socket.recv_fds(connection, 8, 3)
     if not size:
         return None
@@ -43,7 +43,7 @@ def request(connection: socket.socket) -> tuple[dict[str, Any], list[int]] | Non
 
 
 def serve(connection: socket.socket) -> dict[str, Any]:
-    """Return what is asked for, in a process of its own; the first process returns from here never."""
+    """Return the request, in a new process; the first process never returns from here."""
     while True:
         found = request(connection)
         if found is None:
@@ -51,11 +51,11 @@ def serve(connection: socket.socket) -> dict[str, Any]:
         asked, streams = found
         reader, writer = os.pipe()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: those of OpenBLAS, which knows of forks
+            warnings.simplefilter("ignore", DeprecationWarning)  # about threads: those of OpenBLAS, which handles forks
             between = os.fork()
         if between == 0:
             child = os.fork()
-            if child:  # ends at once, so that the child is handed to who asked for it
+            if child:  # ends at once, so that the child is handed to the process that requested it
                 os.write(writer, child.to_bytes(8, "little"))
                 os._exit(0)
             for number, stream in enumerate(streams):
@@ -70,14 +70,14 @@ def serve(connection: socket.socket) -> dict[str, Any]:
             os.close(stream)
         os.waitpid(between, 0)
         number = os.read(reader, 8)
-        if len(number) < 8:  # nothing could be forked: who asked sees the end of the socket
+        if len(number) < 8:  # nothing could be forked: the requesting process sees the end of the socket
             os._exit(1)
         connection.sendall(number)
         os.close(reader)
 
 
 def take(asked: dict[str, Any]) -> list[str]:
-    """Take the environment, the folder, the standard streams and the arguments; return the words of the command."""
+    """Take over the environment, the folder, the standard streams and the arguments; return the command's words."""
     os.environ.clear()
     os.environ.update(asked["environment"])
     os.chdir(asked["folder"])
@@ -116,8 +116,8 @@ def begin(words: list[str]) -> None:
 
 if __name__ == "__main__":
     GIVEN = [path for path in os.environ["PYTHONPATH"].split(os.pathsep) if path]
-    BASE = [path for path in sys.path[1:] if path not in GIVEN]  # of the interpreter itself
+    BASE = [path for path in sys.path[1:] if path not in GIVEN]  # the interpreter's own
     warm()
     gc.collect()
-    gc.freeze()  # children that do not touch what they inherit begin sooner
+    gc.freeze()  # children that do not touch inherited memory start sooner
     begin(take(serve(socket.socket(fileno=int(sys.argv[1])))))

@@ -1,4 +1,4 @@
-"""Mixing schedules and how fast they mix: exact sums, laws by enumeration, windows by brute force, the specification.
+"""Mixing schedules and their rates: exact sums, enumeration, windows by brute force, the specification.
 
 Graphs and single matrices are in test_topology.py.
 """
@@ -107,11 +107,11 @@ def test_seeds_and_rounds_differ() -> None:
     made = [tp.RandomSubgraph(GRID, 0.5, seed=seed).matrix(t).digest for seed in (0, 1, 2**64) for t in (1, 2, 3)]
     assert len(set(made)) == 9
     once = tp.LinkFailures(tp.StaticMixing(GRID), 0.5, seed=0)
-    twice = tp.LinkFailures(once, 0.5, seed=0)  # the same seed, yet failures of their own
+    twice = tp.LinkFailures(once, 0.5, seed=0)  # the same seed, but independent failures
     assert len(twice.matrix(1).edges) < len(once.matrix(1).edges)
 
 
-# Laws: links in use on a small graph, against probabilities by enumeration. Cells of all rounds together.
+# Distributions: links in use on a small graph, against probabilities by enumeration. Cells of all rounds together.
 
 
 def subsets(n: int) -> list[tuple[int, ...]]:
@@ -245,7 +245,7 @@ def test_the_window_is_the_smallest(name: str) -> None:
 
 
 def test_long_windows_without_connection_are_refused() -> None:
-    """Hundreds of rounds with the same link: they are one link, however often it is counted."""
+    """Hundreds of rounds with the same link: it is one link, however often it is counted."""
     pair = tp.metropolis_weights(tp.from_edges(3, [(0, 1)]))
     schedule = tp.CustomMixing(lambda t: pair, topology=tp.grid(1, 3), min_weight=0.5)
     with pytest.raises(InvalidParameter, match=r"any 256 consecutive rounds .* rounds 1 to 256 .* node 0 to node 2"):
@@ -464,7 +464,7 @@ def test_lemma_3_holds_with_the_diagonal(name: str) -> None:
 
 
 def test_lemma_3_fails_without_the_diagonal() -> None:
-    """The printed assumption holds of [[0, 1], [1, 0]] with N = 1; it never mixes, and is refused."""
+    """The printed assumption holds for [[0, 1], [1, 0]] with N = 1, which never mixes, and is refused."""
     swap = np.array([[0.0, 1.0], [1.0, 0.0]])
     bound = tp.transition_bound(1.0, 1, 2)
     assert (np.linalg.matrix_power(swap, 1001) == swap).all()
@@ -483,7 +483,7 @@ def test_constants_of_lemma_3() -> None:
 
 
 def test_the_distance_to_consensus_is_bounded() -> None:
-    """Steps of norm H in the worst common way: along the slowest eigenvector, where the bound is met up to signs."""
+    """Steps of norm H in the worst common direction, the slowest eigenvector: attains the bound up to signs."""
     graph, alpha = tp.ring(8), [1 / math.sqrt(t) for t in range(1, 31)]
     rate_, m, size = rho(graph), 8, 2.0
     bound = tp.consensus_distance_bound(rate_, alpha, size, m)

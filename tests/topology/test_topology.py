@@ -1,4 +1,4 @@
-"""Graphs and mixing matrices: against networkx, exact fractions, and everything that must be refused.
+"""Graphs and mixing matrices: against networkx and exact fractions, and all refusals.
 
 Schedules and rates are in test_mixing.py.
 """
@@ -128,7 +128,7 @@ def test_random_graphs_are_a_function_of_their_seed() -> None:
 def test_the_words_are_those_of_philox() -> None:
     """Random123's known answers of philox4x64-10: all-zero and all-one counter and key."""
     ones = 2**64 - 1
-    # NumPy counts up before it makes a block
+    # NumPy increments the counter before it makes a block
     zero = np.random.Philox(key=0, counter=2**256 - 1).random_raw(4).tolist()
     assert zero == [0x16554D9ECA36314C, 0xDB20FE9D672D0FDC, 0xD7E772CEE186176B, 0x7E68B68AEC7BA23B]
     full = np.random.Philox(key=2**128 - 1, counter=2**256 - 2).random_raw(4).tolist()
@@ -150,7 +150,7 @@ def test_thresholds_are_exact() -> None:
 
 
 def test_the_densities_are_in_order() -> None:
-    """Topology 1, 2, 3: the same places, longer links; few neighbours, more, most."""
+    """Topologies 1, 2, 3: the same nodes, longer links; few neighbours, more, most."""
     sparse, medium, dense = (tp.preset(name) for name in tp.PRESETS)
     assert sparse.n_nodes == medium.n_nodes == dense.n_nodes == 64
     links = [{tuple(edge) for edge in graph.edges.tolist()} for graph in (sparse, medium, dense)]
@@ -183,7 +183,7 @@ def test_small_worlds_keep_their_links() -> None:
     for rewiring in (0.0, 0.2, 1.0):
         graph = tp.small_world(25, 6, rewiring, seed=9)
         assert graph.n_edges == 75
-    assert tp.small_world(5, 4, 1.0, seed=0) == tp.complete(5)  # nobody left to rewire to
+    assert tp.small_world(5, 4, 1.0, seed=0) == tp.complete(5)  # no node is left to rewire to
     lattice = {tuple(edge) for edge in tp.small_world(25, 6, 0.0, seed=9).edges.tolist()}
     moved = [len({tuple(e) for e in tp.small_world(25, 6, p, seed=9).edges.tolist()} - lattice) for p in (0.1, 0.9)]
     assert 0 < moved[0] < 20 < moved[1]
@@ -246,7 +246,7 @@ def test_edge_lists_are_simplified_on_demand() -> None:
     assert tp.from_edges(3, np.array([(2, 1), (1, 0)], dtype=np.uint8)) == path
     assert tp.from_networkx(nx.MultiGraph(listed), simplify=True) == path
     assert tp.from_edges(4, []).n_edges == 0
-    with pytest.raises(InvalidParameter, match=r"edge 3: the link \(2, 1\)"):  # positions count what was listed
+    with pytest.raises(InvalidParameter, match=r"edge 3: the link \(2, 1\)"):  # positions count the listed edges
         tp.from_edges(3, [(1, 2), (0, 1), (0, 2), (2, 1)])
 
 
@@ -276,7 +276,7 @@ def test_metropolis_weights_are_doubly_stochastic_exactly(name: str) -> None:
     assert matrix.edges.tolist() == graph.edges.tolist()
     dense = matrix.to_dense()
     rng = np.random.default_rng(0)
-    for _ in range(5):  # no order of a floating-point sum rounds
+    for _ in range(5):  # every order of a floating-point sum is exact
         order = rng.permutation(graph.n_nodes)
         assert all(sum(row) == 1.0 for row in dense[:, order].tolist())
     for i, j in graph.edges.tolist():
@@ -371,7 +371,7 @@ def test_custom_matrices_are_checked() -> None:
 
 
 def test_the_page_has_what_the_script_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All graphs, and one schedule of each sort of rate; the script has no state that a row depends on."""
+    """All graphs, and one schedule for each kind of rate; the script has no state on which a row depends."""
     spec = importlib.util.spec_from_file_location("topology_table", ROOT / "tools" / "topology_table.py")
     assert spec is not None
     assert spec.loader is not None

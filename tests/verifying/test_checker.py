@@ -50,7 +50,7 @@ def test_it_shares_no_code_with_privol():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A table, and runs on it that are made when they are asked for."""
+    """A table, and runs on it that are made on request."""
     path = tmp_path_factory.mktemp("runs")
     rng = np.random.default_rng(0)
     age, town = rng.uniform(18, 90, N).round(1), rng.choice(["Oslo", "Bergen", "Narvik"], N)
@@ -113,7 +113,7 @@ def test_real_runs_hold(folder, name):
     "name", ["default", "dpftrl, sqrt", "dpftrl, banded", "dpftrl, smooth", "nogd", "dpftrl, small ball"]
 )
 def test_the_noise_is_hardly_more_than_needed(folder, name):
-    """So the check has no slack that an error could hide in: a part in 10^6 less noise is caught."""
+    """The check leaves no slack for errors: 10^-6 less noise is caught."""
     with planted(made(folder, *RUNS[name]), folder) as run:
         change_run(
             run,
@@ -125,7 +125,7 @@ def test_the_noise_is_hardly_more_than_needed(folder, name):
 
 
 def test_the_charge_of_rounding_is_computed():
-    """Of a run of 2^26 steps, which no test makes: a seventh of the noise is for rounding (recursions.md, 3)."""
+    """For a run of 2^26 steps, too long for a test: a seventh of the noise covers rounding (recursions.md, 3)."""
     problem = Problem(
         loss=get_loss("hinge"), domain=L2Ball(5.0), dim=10, intercept=False, x_bound=1.0, y_bound=1.0,
         adjacency="replace", horizon=1 << 26,

@@ -1,4 +1,4 @@
-"""The independent check of every kind of mechanism: real runs of the command line hold, planted errors are caught."""
+"""The independent check of every kind of mechanism: real runs of the command line pass, planted errors are caught."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N, SMALL = 6000, 2000
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Tables, and runs on them that are made when they are asked for."""
+    """Tables, and runs on them that are made on request."""
     path = tmp_path_factory.mktemp("kinds")
     rng = np.random.default_rng(0)
     age, town = rng.uniform(18, 90, N).round(1), rng.choice(["Oslo", "Bergen", "Narvik"], N)
@@ -208,13 +208,13 @@ def test_real_runs_hold_and_less_noise_does_not(folder, name):
     assert [each for each in findings if not each.holds] == []
     assert verdict(findings) == "holds"
     learner = json.loads((run / "run.json").read_text())["learner"]
-    with planted(run, folder) as copy:  # what catches so little less catches two thirds, too
+    with planted(run, folder) as copy:  # a check that detects so small a reduction detects two thirds, too
         change_run(copy, lambda record: drawn(record["mechanism"], 1 - 1e-5))
         assert f"{learner}: noise" in caught(copy)
 
 
 def drawn(mechanism, share):
-    """Less noise of the same law: of caps and coins another threshold, of releases another gain, of one epoch."""
+    """Less noise of the same kind: another threshold for caps and coins, another gain for releases or one epoch."""
     noise = (
         mechanism["noise"] if "noise" in mechanism else (mechanism["epochs"][1:2] or mechanism["epochs"])[0]["noise"]
     )
@@ -228,7 +228,7 @@ def drawn(mechanism, share):
 
 
 def of(*path, value):
-    """A change of what is at that place of a record."""
+    """A change of the value at a position of a record."""
 
     def change(record):
         for key in path[:-1]:
@@ -428,7 +428,7 @@ def test_a_run_that_ended_early_is_charged_for_each_of_its_models(folder, name, 
     ],
 )
 def test_noise_for_too_few_rows_of_a_user_is_caught(folder, name, where):
-    """Everywhere 4 rows are stated, and the noise is for 3."""
+    """4 rows are stated everywhere, and the noise covers 3."""
 
     def more(record):
         record["guarantee"]["rows_per_user"] = 4
@@ -446,7 +446,7 @@ def test_noise_for_too_few_rows_of_a_user_is_caught(folder, name, where):
 
 
 def test_rows_of_users_in_trees_are_not_checked(folder):
-    """Where the noise is below what group privacy asks for, and the tree's own bound is not computed again."""
+    """The noise is below that of group privacy, and the check does not compute the tree's own bound."""
     findings = verify(made(folder, "users tree"))
     unknown = ["DPFTRL: noise", "DPFTRL: ledger", "composition", "epsilon of users"]
     assert [(each.what, each.holds) for each in findings if not each.holds] == [(what, None) for what in unknown]
@@ -454,7 +454,7 @@ def test_rows_of_users_in_trees_are_not_checked(folder):
 
 
 def test_the_printed_figure_includes_the_encoding(folder):
-    """Of noise that is stated the encoding may cost more than the reports: its rows are in the figure, too."""
+    """With stated noise the encoding may cost more than the reports: its rows are in the figure, too."""
     record = json.loads((made(folder, "miogd sigma") / "run.json").read_text())
     assert record["budget"]["shares"]["PrivateEncoder"]["mu"] > record["budget"]["shares"]["MIOGD"]["mu"]
     printed = float(record["summary"].split("epsilon ")[1].split()[0])

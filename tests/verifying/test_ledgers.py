@@ -68,7 +68,7 @@ def test_real_ledgers_hold(home, journal):
 
 
 def test_figures_of_all_together(home):
-    """What the ledger itself states: squares add up, but of an encoding and its learner once; or epsilons."""
+    """The ledger's own figures: squares add up, once for an encoding and its learner; or epsilons add up."""
     for journal, names in KNOWN.items():
         ledger = Ledger.read(home / journal)
         total = next(
@@ -88,7 +88,7 @@ def test_figures_of_all_together(home):
 
 
 def entry(learner, **changes):
-    """A change of what a ledger says of a run when it is opened: of its guarantee, where that has the name."""
+    """A change of a ledger's opening entry for a run: in its guarantee, if that has the name."""
 
     def change(entries):
         return [
@@ -104,7 +104,7 @@ def promising(**changes):
 
 
 def charged(share):
-    """All charges lowered by that share."""
+    """All charges reduced by that share."""
     return lambda entries: [
         {**each, "mu_squared": each["mu_squared"] * share} if isinstance(each.get("mu_squared"), float) else each
         for each in entries
@@ -120,7 +120,7 @@ def without(learner):
 
 
 def beside_the_first(entries):
-    """The second run as if its rows were other ones of the first run's stream: then it would cost nothing."""
+    """The second run as if it had other rows of the first run's stream: it would then cost nothing."""
     first = next(each for each in entries if each["kind"] == "open")["plan_id"]
     facts = {"beside": first, "first_row": 2 * N + 1}
     return entry("NOGD", facts=lambda each: {**each["facts"], **facts})(entries)
@@ -136,7 +136,7 @@ def limit(**changes):
 
 
 def lowered(entries):
-    """A smaller mu of the second run, charged as such."""
+    """A smaller mu of the second run, charged accordingly."""
     less = entry(
         "NOGD",
         **promising(parameter=lambda mu: mu * 0.9),
@@ -186,7 +186,7 @@ def test_planted_errors_are_caught(home, tmp_path, error):
 
 
 def test_rows_of_a_group_count_once_only_where_no_two_share_one(home, tmp_path):
-    """The same record of a group, with the places of the runs' own rows: what overlaps adds up."""
+    """The same record of a group, with the positions of the runs' own rows: what overlaps adds up."""
     shutil.copy(home / "budget.jsonl", tmp_path)
     names = [home / name for name in KNOWN["budget.jsonl"]]
 
@@ -200,7 +200,7 @@ def test_rows_of_a_group_count_once_only_where_no_two_share_one(home, tmp_path):
     mus = [float(detail.split(" mu ")[1].split()[0]) for detail in (before, after)]
     taught = Ledger.read(home / "taught" / "ledger.jsonl").committed.mu
     plain = Ledger.read(home / "plain" / "ledger.jsonl").committed.mu
-    rest = mus[0] ** 2 - taught**2 - plain**2  # the third run's
+    rest = mus[0] ** 2 - taught**2 - plain**2  # that of the third run
     # the plain run overlaps both the encoding and its learner, so all three add up
     assert mus[1] ** 2 == pytest.approx(2 * taught**2 + plain**2 + rest, rel=1e-5)
 
@@ -221,7 +221,7 @@ def test_accounts_of_other_runs_are_not_checked(home):
 
 
 def test_several_runs_without_a_ledger(home):
-    """As privol account composes them: on the same rows."""
+    """privol account composes them in the same way: on the same rows."""
     names = [str(home / name) for name in KNOWN["pure.jsonl"]]
     findings = verify(*names)
     assert verdict(findings) == "holds"

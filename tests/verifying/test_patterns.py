@@ -1,4 +1,4 @@
-"""What the checker takes for the worst places of a user's rows, against all places that there are."""
+"""The checker's worst pattern of a user's rows, against all possible patterns."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from privol.verifying.mechanisms import Design, NotChecked, upper, worst_places
 pytestmark = pytest.mark.fast
 
 BLT_NUMBERS = {"rates": [0.98, 0.7], "weights": [0.2, 0.25]}
-#: Rows of one step have so much more together than others that waiting for the next step may be worse.
+#: Rows within one step have so much more in common than others that waiting for the next step may be worse.
 FORGETFUL = {"rates": [0.5], "weights": [0.02]}
 
 
 def placed(n, rows, apart):
-    """All places of so many of n rows, from 0, any two so far apart at least."""
+    """All positions of the given number of n rows, from 0, with at least the given distance."""
     fits = (n - 1) // apart + 1
     for places in combinations(range(n), min(rows, fits)):
         if all(later - earlier >= apart for earlier, later in pairwise(places)):
@@ -27,7 +27,7 @@ def placed(n, rows, apart):
 
 
 def longest(coefficients, leaf, rows, apart):
-    """The largest square of a sum of columns of a Toeplitz matrix, by trying all places."""
+    """The largest square of a sum of columns of a Toeplitz matrix, by exhaustive search."""
     steps = len(coefficients)
     matrix = np.array([[coefficients[t - s] if t >= s else 0.0 for s in range(steps)] for t in range(steps)])
     columns = matrix.T
@@ -74,7 +74,7 @@ def test_no_pattern_is_worse(name):
     ("name", "leaf", "apart"), [("blt", 7, 60), ("sqrt", 12, 100), ("blt", 5, 3), ("sqrt", 64, 20), ("blt", 1, 250)]
 )
 def test_patterns_cost_no_more_than_the_noise_covers(name, leaf, apart):
-    """The calibration's own bound, by other code: where this is above it, sound runs would not pass."""
+    """The calibration's own bound, by other code: if the result were above it, sound runs would not pass."""
     steps, rows = 600, 12
     record, _ = design(name, steps)
     numbers = {"theta": BLT_NUMBERS["rates"], "omega": BLT_NUMBERS["weights"]}

@@ -1,6 +1,6 @@
-"""Runs that are too long for a test, where roundings are a share of the noise: the check charges what the plans charge.
+"""Runs too long for a test, where rounding is a share of the noise: the check charges what the plans charge.
 
-Small runs do not see these charges, which are far below what a test of the noise can tell.
+Small runs do not test these charges, which are far below what a test of the noise can detect.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def average(weights):
     return plan.mu, found, None
 
 
-#: Each with the least that the noise is above what it would be without any rounding, where that is known.
+#: For each the least excess of the noise over its value without any rounding, where it is known.
 CASES = {
     "implicit steps": (1.1, lambda: iterates("logistic", "implicit", "constant", 0.01)),
     "implicit steps of a hinge": (1.1, lambda: iterates("hinge", "implicit", "constant", 0.01)),

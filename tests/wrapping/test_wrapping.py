@@ -1,4 +1,4 @@
-"""One's own algorithm made private: its noise, its cost, what one row can tell, and refuted declarations."""
+"""A user's own algorithm made private: its noise, its cost, the effect of one row, and refuted declarations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def wrapped(**given):
 @pytest.mark.parametrize("shape", ["lipschitz", "smooth", "paper"])
 @pytest.mark.parametrize("release", ["all", 6, [2, 3, 30], "last"])
 def test_released_is_the_projected_iterate_with_the_planned_noise(release, shape):
-    """Of the same key, bit for bit; and the noise adds up to the budget."""
+    """With the same key, bit for bit; and the noise adds up to the budget."""
     run = wrapped(release=release, noise_shape=shape)
     plan, source = run.plan_, make_source(7)
     seen = run.learn_many(ROWS)
@@ -75,7 +75,7 @@ def test_the_noise_is_that_of_pigd_for_the_same_sensitivities():
 
 
 def test_one_row_moves_all_releases_together_by_mu_at_most():
-    """The mean attains its declared sensitivity: opposite rows, from the first on."""
+    """The mean attains its declared sensitivity: opposite rows, from the first one on."""
     one, other = wrapped(epsilon=math.inf), wrapped(epsilon=math.inf)
     plan = wrapped().plan_
     changed = ROWS.copy()
@@ -107,7 +107,7 @@ def test_iterates_that_are_not_released_cost_nothing_and_a_ledger_pays_for_the_o
     part = ledger.spent.mu
     assert 0.0 < part < run.guarantee_.mu
     with pytest.raises(BudgetExceeded):
-        wrapped(ledger=ledger)  # the whole of the first run is reserved
+        wrapped(ledger=ledger)  # the first run is reserved in full
     run.close()
     assert ledger.spent.mu == pytest.approx(part)
     wrapped(ledger=ledger, epsilon=0.5)
@@ -155,7 +155,7 @@ def test_a_wrong_declaration_is_refuted_and_a_right_one_is_not():
     assert wrong.ratio == pytest.approx(2.0)
     assert wrong.changed in (3, 5)
     assert wrong.after >= wrong.changed
-    # the memory of a sum does not fade, as 1 / t would have it
+    # the memory of a sum does not fade as 1 / t would require
     total = largest_ratio(lambda s, row: s + row, np.zeros(DIM), ROWS[:12], -ROWS[:12], sensitivity=2.0)
     assert total.ratio == pytest.approx(12.0)
     assert total.after == 12
