@@ -1,11 +1,11 @@
-"""Audits: empirical lower bounds on what a learner's runs disclose, beside what it claims.
+"""Audits: empirical lower bounds on what a learner's runs disclose, compared with its claim.
 
-A guarantee is an upper bound that is proved. An audit runs the compiled learner many times on two neighbouring streams,
+A guarantee is a proved upper bound. An audit runs the compiled learner many times on two neighbouring streams,
 distinguishes the runs as well as it can, and returns a lower bound with a stated confidence. A lower bound above the
-claim refutes it: the proof, the calibration or the code is wrong. ``docs/audit.md`` has the figures of all that is
-shipped.
+claim refutes it: the proof, the calibration or the code is wrong. ``docs/audit.md`` has the figures of everything that
+is shipped.
 
-:func:`audit_program` and :func:`audit_canaries` try to refute what any other program claims, a callable or a command.
+:func:`audit_program` and :func:`audit_canaries` try to refute the claims of any other program, a callable or a command.
 """
 
 from ._audit import MECHANISMS, STATISTICS, Audit, audit, audit_black_box

@@ -1,4 +1,4 @@
-"""Audits: a claim beside what many runs on two neighbouring streams prove against it."""
+"""Audits: a claim, and what many runs on two neighbouring streams prove against it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["MECHANISMS", "STATISTICS", "Audit", "audit", "audit_black_box"]
 MECHANISMS: tuple[str, ...] = (*(entry.name for entry in TABLE), "prefix")
 
 
-_FITTED_ON = 20_000  # runs at most that a statistic is fitted on
+_FITTED_ON = 20_000  # a statistic is fitted on at most this many runs
 _LEAST_RUNS = 200
 
 
@@ -396,7 +396,7 @@ def audit_black_box(
     claimed = gdp_epsilon(mu, delta) if epsilon is None and mu is not None else number(epsilon=epsilon, above=0.0)
     calls: tuple[list[FloatArray], list[FloatArray]] = ([], [])
     for _ in range(runs):
-        for stream, kept in zip((first, second), calls, strict=True):  # in turn: whatever drifts, drifts for both
+        for stream, kept in zip((first, second), calls, strict=True):  # in turn, so that any drift affects both
             kept.append(np.array(mechanism(stream), dtype=np.float64).ravel())
     size = len(calls[0][0])
     if size == 0 or any(len(released) != size for kept in calls for released in kept):

@@ -54,14 +54,14 @@ def _by_threshold(
     above = [len(x) - np.searchsorted(np.sort(x), thresholds, side="right") for x in (first, second)]
     found = []
     for (one, size), (other, other_size) in (
-        ((above[1], m), (above[0], n)),  # the event is likelier on the second stream
+        ((above[1], m), (above[0], n)),  # the event is more likely on the second stream
         ((n - above[0], n), (m - above[1], m)),
     ):
         low, high = rate_bounds(one, size, risk)[0], rate_bounds(other, other_size, risk)[1]
         with np.errstate(divide="ignore"):
             found.append(np.log(np.maximum(low - delta, 0.0)) - np.log(high))
     false, missed = rate_bounds(above[0], n, risk)[1], rate_bounds(m - above[1], m, risk)[1]
-    found.append(norm.isf(false) - norm.ppf(missed))  # infinities of the same sign, where nothing was seen: NaN
+    found.append(norm.isf(false) - norm.ppf(missed))  # infinities of the same sign, where the event never occurred: NaN
     return np.asarray(np.nan_to_num(np.array(found), nan=-np.inf, posinf=-np.inf, neginf=-np.inf))
 
 
@@ -95,8 +95,8 @@ def bounds(
     """
     risk = (1.0 - confidence) / 2
     thresholds = _thresholds(*train)
-    # At smaller risks: the largest of many bounds is else one that was lucky, far out in a tail. A bound on epsilon
-    # needs the tail, one on mu of a Gaussian is best in the middle.
+    # Smaller risks, because otherwise the largest of many bounds may be a lucky one, far out in a tail. A bound on
+    # epsilon needs the tail; for a bound on the mu of a Gaussian the middle is best.
     tried = _by_threshold(thresholds, *train, delta, risk / 100)
     tried[2] = _by_threshold(thresholds, *train, delta, max(risk**3, 1e-60))[2]
     above, below, gdp = (thresholds[int(np.argmax(values))] for values in tried)
@@ -135,7 +135,7 @@ def fit_direction(first: FloatArray, second: FloatArray) -> FloatArray:
     gap = second.mean(axis=0) - first.mean(axis=0)
     centred = np.concatenate([first - first.mean(axis=0), second - second.mean(axis=0)])
     scale = np.sqrt((centred**2).mean(axis=0))
-    # what does not vary at all weighs most, but not infinitely
+    # a value that does not vary gets the largest weight, but a finite one
     floor = 1e-9 * max(float(scale.max()), float(np.abs(gap).max()))
     scale = np.maximum(scale, floor) if floor > 0.0 else np.ones_like(scale)
     centred = centred / scale

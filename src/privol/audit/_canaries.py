@@ -1,4 +1,4 @@
-"""Audits by one run: many canary rows, each in the table or not by a coin of its own, and guesses which are in."""
+"""Audits by one run: many canary rows, each in the table or not by its own coin, and guesses which are in it."""
 
 from __future__ import annotations
 

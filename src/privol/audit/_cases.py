@@ -1,9 +1,9 @@
 """Worst neighbouring streams of the learners, and runs on them.
 
-A case is a pair of streams whose first rows of effect differ and whose other rows are null. Where it can, one run is
-many experiments at once: row k of ``width`` rows that enter one step lies along coordinate k, so it moves what is
-released in this coordinate and in no other, and the noise of the coordinates is independent. The pair of experiment k
-are two streams that differ in row k alone. A noise-free twin of the run shows that all experiments see the same change.
+A case is a pair of streams whose first rows of effect differ and whose other rows are null. Where possible, one run is
+many experiments: row k of the ``width`` rows of one step lies along coordinate k, so it moves the release in this
+coordinate alone, and the noise of the coordinates is independent. The pair of experiment k consists of two streams
+that differ in row k alone. A twin of the run without noise shows that all experiments see the same change.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ __all__ = [
     "worst_learner",
 ]  # fmt: skip
 
-_WIDTH = 128  # most rows along coordinates of their own: of learners without steps of several rows,
-_MOST_WIDTH, _MOST_PAIRS = 512, 32  # of those with, and of PQFTL, whose moments grow with the square
+_WIDTH = 128  # the largest number of rows along separate coordinates: for learners without steps of several rows,
+_MOST_WIDTH, _MOST_PAIRS = 512, 32  # for those with such steps, and for PQFTL, whose moments grow with the square
 FAR = 8.0  # standard deviations that nothing exceeds
 _MOST_RELEASES = 4096  # of a run
 
@@ -94,19 +94,19 @@ class Case(ABC):
 
     @abstractmethod
     def run(self, world: int) -> FloatArray:
-        """Released numbers of runs on stream 0 or 1, noise by keys of their own, shape (repeats * width, size)."""
+        """Released numbers of runs on stream 0 or 1, with independent keys, shape (repeats * width, size)."""
 
     @abstractmethod
     def twin(self, world: int) -> FloatArray:
         """The same without noise."""
 
     def ratio(self, series: FloatArray) -> FloatArray:
-        """Log likelihood ratio of experiments, shape (n, size), but for a factor and a summand."""
+        """Log likelihood ratio of experiments, shape (n, size), up to a factor and a summand."""
         assert self.weights is not None
         return np.asarray(series @ self.weights)
 
     def know(self, covariance: FloatArray) -> None:
-        """Take the covariance of an experiment's noise: the statistic then is the likelihood ratio."""
+        """Take the covariance of an experiment's noise, which makes the statistic the likelihood ratio."""
         change = (self.twin(1) - self.twin(0)).mean(axis=0)
         self.weights = np.linalg.solve(covariance, change)
         self.attainable = math.sqrt(float(change @ self.weights))
@@ -130,12 +130,12 @@ PREFIX_PARAMETERS: tuple[str, ...] = (
     "rows_per_user", "user_separation",
 )  # fmt: skip
 
-# What becomes of a sum in a point is known for these alone.
+# The effect of a sum on a point is known for these alone.
 _KNOWN: dict[str, Any] = {"discount": 1.0, "window": None, "renewal": "none", "class_weight": None}
 
 
 def worst_learner(name: str, parameters: dict[str, Any]) -> OnlineLearner:
-    """A learner with the given parameters, the others such that its sensitivity is attained or nearly so."""
+    """A learner with the given parameters, and others such that its sensitivity is attained or nearly so."""
     kind: type[Any] = LEARNERS[name]
     published = kind.worst_published if parameters.get("calibration") == "published" else {}
     users = kind.worst_of_users if parameters.get("rows_per_user") is not None else {}
@@ -143,7 +143,7 @@ def worst_learner(name: str, parameters: dict[str, Any]) -> OnlineLearner:
 
 
 def built(kind: type[Any], words: dict[str, Any], parameters: dict[str, Any]) -> OnlineLearner:
-    """A learner by its words, among them the caller's parameters."""
+    """A learner by its arguments, the caller's parameters among them."""
     try:
         learner: OnlineLearner = kind(**words)
     except TypeError:
@@ -154,7 +154,7 @@ def built(kind: type[Any], words: dict[str, Any], parameters: dict[str, Any]) ->
 
 
 def _scaled(plan: Any, factor: float) -> Any:
-    """A calibration with its noise times a factor, at the claim of the original."""
+    """A calibration with its noise times a factor, but with the original claim."""
     if isinstance(plan, IterateCalibration):
         return replace(plan, schedule=plan.schedule.with_gain(plan.schedule.gain * factor))
     if isinstance(plan, GradientCalibration):
@@ -183,7 +183,7 @@ class LearnerCase(Case):
         if "mu" in words:
             words |= {"mu": None, "epsilon": epsilon_of(learner)}
         if words.get("batch", 1) is None:
-            words["batch"] = 1  # of the steps that PQFTL would choose for its models, those that release most
+            words["batch"] = 1  # the steps, among those that PQFTL would choose for its models, that release most
         for name, known in _KNOWN.items():
             if words.get(name, known) != known:
                 raise InvalidParameter(
@@ -212,11 +212,11 @@ class LearnerCase(Case):
     # ---- the streams ---------------------------------------------------------------------------------------
 
     def _iterates(self) -> bool:
-        """Whether iterates are perturbed: they have no steps of several rows."""
+        """Whether iterates are perturbed: these have no steps of several rows."""
         return "batch" not in self._words
 
     def _rows(self) -> tuple[int, int]:
-        """Rows of a run, and those of a step."""
+        """The number of rows of a run, and of a step."""
         batch = 1 if self._iterates() else integer(batch=self._words["batch"], at_least=1)
         given = self._words["horizon"]
         if given is not None:
@@ -227,19 +227,19 @@ class LearnerCase(Case):
         return self._steps * batch, batch
 
     def _most_width(self) -> int:
-        """Rows of effect that may share a run."""
+        """The number of rows of effect that may share a run."""
         words = self._words
         if words["fit_intercept"] or words.get("domain") is not None:
             return 1
         if not self._iterates():
             return min(*self._rows(), _MOST_PAIRS if self._kind is PQFTL else _MOST_WIDTH)
         if words["calibration"] == "published" and self._kind is PGIGA:
-            return 1  # steps whose effect fades: the rows are not alike
+            return 1  # steps whose effect decays: the rows are not alike
         first, _ = self._release_rows(1)
         return min(first, 8 if words["calibration"] == "published" else _WIDTH)
 
     def _row_steps(self) -> int:
-        """Steps that are looked at where a row enters one of them only."""
+        """The number of steps examined where a row enters only one of them."""
         return 2
 
     def _release_rows(self, features: int) -> tuple[int, list[int]]:
@@ -300,7 +300,7 @@ class LearnerCase(Case):
         return [(X[a:b], y[a:b]) for a, b in pairwise([0, *self._ends])]
 
     def _unit_rows(self, features: int, other: bool = False) -> Any:
-        """Rows of the largest norm along coordinates of their own; ``other``: turned by the worst angle."""
+        """Rows of the largest norm along separate coordinates; ``other``: turned by the worst angle."""
         bound = float(self._words["x_bound"])
         if not self._pairs:
             return sparse.csr_matrix(bound * np.eye(features))
@@ -314,14 +314,14 @@ class LearnerCase(Case):
         return sparse.csr_matrix(bound * rows)
 
     def _row_direction(self) -> FloatArray | None:
-        """Unit vector of the one row's gradient; None: every coordinate is a row's own."""
+        """Unit vector of the single row's gradient; None: every coordinate belongs to one row."""
         if not self._words["fit_intercept"]:
             return None
         row = np.array([[float(self._words["x_bound"]), 1.0]])
         return np.asarray(row / np.linalg.norm(row))
 
     def _moment_directions(self) -> FloatArray:
-        """Unit vectors of what every pair of rows changes in the moments."""
+        """Unit vectors of the changes of the moments by every pair of rows."""
         changes = []
         intercept = bool(self._words["fit_intercept"])
         zero_out = self.adjacency == "zero_out"
@@ -360,7 +360,7 @@ class LearnerCase(Case):
         return np.asarray(found.T)
 
     def _perturbed(self, points: FloatArray) -> FloatArray:
-        """What noise was added to, from the points alone: a public, invertible function of them."""
+        """The values to which noise was added, from the points alone: a public, invertible function of them."""
         plan = self._plan
         if isinstance(plan, GradientCalibration):
             lengths = np.array([plan.step_length(j) for j in range(1, len(points))])[:, None]
@@ -373,7 +373,7 @@ class LearnerCase(Case):
     # ---- what is known -------------------------------------------------------------------------------------
 
     def _plain(self) -> bool:
-        """Whether no point is projected, so that all that is released is Gaussian with a known covariance."""
+        """Whether no point is projected, so that all releases are Gaussian with a known covariance."""
         if self._pairs:
             return True
         domain = self._words.get("domain")
@@ -397,7 +397,7 @@ class LearnerCase(Case):
 
 
 def _parts(directions: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
-    """Coordinates of every direction that are not 0, and their values, shape (width, most of them)."""
+    """The nonzero coordinates of every direction and their values, shape (width, largest number of them)."""
     most = int(np.count_nonzero(directions, axis=1).max())
     places = np.argsort(directions == 0.0, axis=1, kind="stable")[:, :most]
     return places, np.take_along_axis(directions, places, axis=1)
@@ -409,7 +409,7 @@ def _check_releases(count: int) -> None:
 
 
 def _moments(v: FloatArray, y: float, as_printed: bool) -> FloatArray:
-    """Moments of a row in unit bounds, as the kernel orders them."""
+    """Moments of a row in units of the bounds, in the kernel's order."""
     if as_printed:
         return np.concatenate([np.outer(v, v).ravel(), y * v])
     i, j = np.triu_indices(len(v))
@@ -420,7 +420,7 @@ def _moments(v: FloatArray, y: float, as_printed: bool) -> FloatArray:
 
 
 class PrefixCase(Case):
-    """Prefix sums of vectors: every row of the first leaf along a coordinate of its own."""
+    """Prefix sums of vectors: every row of the first leaf lies along a separate coordinate."""
 
     def __init__(
         self,
@@ -513,7 +513,7 @@ _UNTOLD = {
 
 
 def title_of(name: str, words: dict[str, Any]) -> str:
-    """Name and main parameters, as they are called."""
+    """The name and the main parameters, as in a call."""
     told = []
     for word in _TOLD:
         value = words.get(word)

@@ -1,4 +1,4 @@
-"""What an observer of private running sums sees: the covariance of their noise, design by design."""
+"""The view of an observer of private running sums: the covariance of their noise, by design."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def noise_covariance(chosen: Factorization) -> FloatArray:
     """``B B^T``: covariance of the noise of all prefix sums, in units of sigma squared, shape (steps, steps)."""
     n = chosen.steps
     rows: Sequence[Mapping[Hashable, float]]
-    if isinstance(chosen, Tree):  # Honaker's is one
+    if isinstance(chosen, Tree):  # Honaker's is a tree
         rows = _intervals(chosen)
     elif isinstance(chosen, Smooth):
         words = [f"{chosen.word(step):b}" for step in range(1, n + 1)]

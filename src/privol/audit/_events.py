@@ -1,4 +1,4 @@
-"""Events that may tell two tables apart: thresholds on values, on distances, on linear statistics, single values."""
+"""Events that may distinguish two tables: thresholds on values, distances and linear statistics, and single values."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ._bounds import FloatArray, fit_direction
 
 __all__ = ["FRACTIONS", "Event", "Point", "best_event"]
 
-#: Shares of the largest stake that bets have: evidence is the mean over them.
+#: Bets as shares of the largest stake: evidence is the mean over them.
 FRACTIONS: FloatArray = np.array([0.005, 0.015, 0.04, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.95, 0.99])
 
-_COLUMNS = 12  # values of what is released that are looked at one by one
+_COLUMNS = 12  # released values that are examined one by one
 _ATOMS = 6
 _THRESHOLDS = 60
-_LEAST_FITTED = 60  # runs on each table from which on a linear statistic is fitted
+_LEAST_FITTED = 60  # number of runs on each table from which on a linear statistic is fitted
 
 
 @dataclass(frozen=True)
 class Point:
-    """One of the inequalities that a claim makes: P(S) <= e^epsilon P'(S) + delta for all events S."""
+    """One inequality of a claim: P(S) <= e^epsilon P'(S) + delta for all events S."""
 
     epsilon: float
     delta: float
@@ -31,7 +31,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Event:
-    """A set of what may be released, claimed to be likelier on one table (0 or 1) than ``point`` allows."""
+    """A set of releases, tested for a larger probability on one table (0 or 1) than ``point`` allows."""
 
     name: str
     score: Callable[[FloatArray], FloatArray]
@@ -42,7 +42,7 @@ class Event:
     growth: float
 
     def happened(self, released: FloatArray) -> NDArray[np.bool_]:
-        """Return for each run whether it did."""
+        """Return for each run whether the event occurred."""
         values = self.score(released)
         return values > self.threshold if self.above else values <= self.threshold
 
@@ -69,7 +69,7 @@ def _grain(values: FloatArray) -> FloatArray:
 def _scores(
     first: FloatArray, second: FloatArray, low_bits: bool
 ) -> list[tuple[str, Callable[[FloatArray], FloatArray]]]:
-    """What may be compared with a threshold, chosen from runs on both tables."""
+    """Values that may be compared with a threshold, chosen from runs on both tables."""
     both = np.concatenate([first, second])
     width = both.shape[1]
     scores: list[tuple[str, Callable[[FloatArray], FloatArray]]] = []
@@ -90,7 +90,7 @@ def _scores(
         scores.append((f"the distance of value {k} from {middle:.6g}", column(k, lambda x, m=middle: np.abs(x - m))))  # type: ignore[misc]
         if low_bits:
             scores.append((f"the binary exponent of the last bit of value {k}", column(k, _grain)))
-    for k in chosen[:3]:  # what is released again and again
+    for k in chosen[:3]:  # values that are released again and again
         counts = [dict(zip(*np.unique(table[:, k], return_counts=True), strict=True)) for table in (first, second)]
         often = sorted(
             (value for value in counts[0].keys() | counts[1].keys()
@@ -115,7 +115,7 @@ def _scores(
 
 
 def _rates(count: FloatArray, n: int, z: float) -> tuple[FloatArray, FloatArray]:
-    """Wilson's bounds: they choose, and prove nothing."""
+    """Wilson's bounds: they guide the choice, and prove nothing."""
     share, square = count / n, z * z / n
     middle = (share + square / 2) / (1 + square)
     half = z * np.sqrt(share * (1 - share) / n + square / (4 * n)) / (1 + square)
@@ -125,7 +125,7 @@ def _rates(count: FloatArray, n: int, z: float) -> tuple[FloatArray, FloatArray]
 def _growth(likely: FloatArray, rare: FloatArray, point: Point) -> FloatArray:
     """Largest expected logarithm of one bet, by the probabilities of the event on the two tables.
 
-    Where none gains it is below 0: the epsilon that the event shows, less that of the claim.
+    If none gains, it is below 0: the epsilon that the event shows, less that of the claim.
     """
     if point.epsilon > 500.0:
         return np.full(likely.shape, -1.0)

@@ -1,5 +1,4 @@
-"""Evidence against a claim that may be looked at, and acted on, at any time: wealth of bets that a true claim makes
-unfavourable."""
+"""Evidence against a claim that is valid at any time: the wealth of bets that a true claim makes unfavourable."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ from ._events import FRACTIONS, Point
 
 __all__ = ["Evidence"]
 
-_SLACK = 1e-6  # of the logarithm, for rounding
+_SLACK = 1e-6  # in the logarithm, for rounding
 
 
 @dataclass(frozen=True)
 class _Stage:
-    """Pairs of runs, one on each table: how often the event happened on the likelier one alone, and so on."""
+    """Pairs of runs, one on each table: how often the event occurred only on the more likely one, and so on."""
 
     likely_alone: int
     rare_alone: int
@@ -47,7 +46,7 @@ class Evidence:
     stages: list[_Stage] = field(default_factory=list)
 
     def add(self, likely: NDArray[np.bool_], rare: NDArray[np.bool_], point: Point) -> None:
-        """Count pairs of runs: whether the event happened on the table where it is the likelier, and on the other."""
+        """Count pairs of runs: whether the event occurred on the table where it is more likely, and on the other."""
         a, b = likely, rare
         both = int((a & b).sum())
         self.stages.append(_Stage(int(a.sum()) - both, int(b.sum()) - both, both, int((~(a | b)).sum()), point.epsilon))
@@ -65,7 +64,7 @@ class Evidence:
         gained = []
         for stage in self.stages:
             point = point_of(stage.epsilon)
-            # rounded upwards: what the claim allows
+            # the probability that the claim allows, rounded up
             odds, delta = math.exp(min(point.epsilon, 700.0)) * (1 + 1e-14), point.delta
             most = (odds + delta) * (1 + 1e-15)
             gained.append(

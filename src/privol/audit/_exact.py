@@ -1,4 +1,4 @@
-"""Exact audits: what two known distributions give away, by sums and distribution functions instead of runs."""
+"""Exact audits: what two known distributions reveal, by sums and distribution functions instead of runs."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def _probabilities(given: Any, name: str) -> dict[Any, Any]:
 
 
 def _tails(first: Any, second: Any, cells: int) -> list[tuple[FloatArray, FloatArray]]:
-    """Of each distribution the probabilities below and above the edges of cells.
+    """The probabilities below and above the edges of cells, for each distribution.
 
-    Cells are narrow where either distribution has its mass, and in their tails.
+    Cells are narrow where either distribution has its mass, and in both tails.
     """
     deep = -np.linspace(np.log(2.0), 600.0, cells // 16)  # logarithms of tails
     shares = np.concatenate([np.linspace(0.0, 1.0, cells // 3 + 2)[1:-1], np.exp(deep)])
@@ -113,10 +113,10 @@ def _between(below: FloatArray, above: FloatArray, left: Any, right: Any) -> Flo
 
 
 def _difference(p: FloatArray, p_above: FloatArray, q: FloatArray, q_above: FloatArray, odds: float) -> float:
-    """``P(S) - odds Q(S)`` of the best union S of cells."""
+    """``P(S) - odds Q(S)`` for the best union S of cells."""
     edge = np.arange(len(p))
     gains = _between(p, p_above, edge[:-1], edge[1:]) - odds * _between(q, q_above, edge[:-1], edge[1:])
-    # a gain by rounding is none; neighbouring cells are one interval, whose probabilities are rounded once
+    # a gain within rounding does not count; neighbouring cells are one interval, whose probabilities are rounded once
     rounding = 4e-16 * (np.minimum(p, p_above) + odds * np.minimum(q, q_above))
     chosen = np.concatenate([[False], gains > np.maximum(rounding[:-1], rounding[1:]), [False]])
     left, right = np.flatnonzero(chosen[1:] & ~chosen[:-1]), np.flatnonzero(chosen[:-1] & ~chosen[1:])

@@ -1,4 +1,4 @@
-"""Pairs of neighbouring tables to try: extreme rows beside constant, spread and doubled ones, empty tables included."""
+"""Pairs of neighbouring tables to try: extreme rows among constant, spread and doubled ones, and empty tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._bounds import FloatArray
 
 __all__ = ["Domain", "Pair", "given_pair", "mutated", "pairs_to_try", "table_of"]
 
-_COORDINATES = 6  # at most so many columns get extreme rows of their own
+_COORDINATES = 6  # at most this many columns get extreme rows of their own
 _DIFFERENCES = 12  # ways in which a row may differ, at most
 
 
@@ -83,8 +83,10 @@ class Domain:
         return len(self.low)
 
     def within(self, row: FloatArray) -> FloatArray:
-        """Return the row that the domain has nearest to this one: cut to ranges and levels, then
-        towards the shortest row until it has the norm."""
+        """Return the row of the domain nearest to this one.
+
+        It is clipped to ranges and levels, then moved towards the shortest row until it has the norm.
+        """
         row = np.clip(row, self.low, self.high)
         for column, values in self.levels.items():
             allowed = np.asarray(values, dtype=np.float64)
@@ -92,7 +94,7 @@ class Domain:
         if self.norm is None or np.linalg.norm(row) <= self.norm:
             return np.asarray(row)
         shortest = self._shortest()
-        for column in self.levels:  # its values are not scaled
+        for column in self.levels:  # values with levels are not scaled
             kept = shortest.copy()
             kept[column] = row[column]
             if np.linalg.norm(kept) <= self.norm:
@@ -130,7 +132,7 @@ class Pair:
     kind: str
 
     def sentence(self) -> str:
-        """Return what they are, as plain text."""
+        """Return the pair as plain text."""
         sizes = " and ".join(f"{len(table):,}" for table in (self.first, self.second))
         one, other = (_shown(table, self.at) for table in (self.first, self.second))
         if len(self.first) == len(self.second):
@@ -147,7 +149,7 @@ def _shown(table: FloatArray, at: int) -> str:
 
 
 def table_of(rows: Any, columns: int, what: str) -> FloatArray:
-    """A table that was given; InvalidParameter names the first row that is none."""
+    """A given table; InvalidParameter names its first invalid row."""
     try:
         table = np.array(rows, dtype=np.float64)
     except (TypeError, ValueError):
@@ -163,7 +165,7 @@ def table_of(rows: Any, columns: int, what: str) -> FloatArray:
 
 
 def given_pair(first: Any, second: Any, columns: int, adjacency: str) -> Pair:
-    """A pair that was given; InvalidParameter where the two tables are not neighbours."""
+    """A given pair; InvalidParameter if the two tables are not neighbours."""
     one, other = table_of(first, columns, "the first table"), table_of(second, columns, "the second table")
     if adjacency == "add_remove":
         shorter, longer = sorted((one, other), key=len)
@@ -185,7 +187,7 @@ def given_pair(first: Any, second: Any, columns: int, adjacency: str) -> Pair:
 
 
 def _extremes(domain: Domain, rng: np.random.Generator) -> list[FloatArray]:
-    """Rows at the ends of the domain, the farthest first, each once."""
+    """Rows at the boundary of the domain, farthest first, without repetitions."""
     low, high = np.asarray(domain.low, dtype=np.float64), np.asarray(domain.high, dtype=np.float64)
     middle = low + (high - low) / 2
     origin = np.clip(np.zeros(len(low)), low, high)
@@ -198,7 +200,7 @@ def _extremes(domain: Domain, rng: np.random.Generator) -> list[FloatArray]:
                 found.append(row)
     found += [np.where(rng.random(len(low)) < 0.5, low, high) for _ in range(2)]
     found += [np.where(np.arange(len(low)) % 2 == 0, low, high), origin, middle]
-    # a value of each level, where columns have levels
+    # a value of each level, for columns with levels
     for column, values in domain.levels.items():
         for value in values:
             for base in (low, high):
@@ -215,7 +217,7 @@ def _extremes(domain: Domain, rng: np.random.Generator) -> list[FloatArray]:
 def _differences(
     rows: list[FloatArray], adjacency: str, rng: np.random.Generator
 ) -> Sequence[tuple[FloatArray | None, FloatArray]]:
-    """What the row in question is in the two tables: the farthest first, and some others."""
+    """The differing row in the two tables: the farthest pairs first, and some others."""
     if adjacency == "add_remove":
         return [(None, row) for row in rows[:_DIFFERENCES]]
     if adjacency == "zero_out":
@@ -238,7 +240,7 @@ def _others(domain: Domain, n: int, rows: list[FloatArray], one: FloatArray, oth
     yield "all others low", np.tile(rows[1 % len(rows)], (n, 1))
     yield "all others high", np.tile(rows[0], (n, 1))
     yield "all others like it", np.tile(other, (n, 1))
-    if domain.has(one):  # zeros need not be
+    if domain.has(one):  # rows of zeros may be outside the domain
         yield "all others as it was", np.tile(one, (n, 1))
     steps = np.linspace(np.asarray(domain.low, dtype=np.float64), np.asarray(domain.high, dtype=np.float64), n)
     yield "others spread", np.array([domain.within(row) for row in steps])
@@ -248,7 +250,7 @@ def _others(domain: Domain, n: int, rows: list[FloatArray], one: FloatArray, oth
 
 
 def _pair(one: FloatArray | None, other: FloatArray, rest: FloatArray, at: int, kind: str) -> Pair:
-    """Tables with the row in question as number ``at`` (from 0); None: the first table does without it."""
+    """Tables with the differing row as number ``at`` (from 0); None: the first table lacks it."""
     first = rest.copy() if one is None else np.insert(rest, at, one, axis=0)
     return Pair(first, np.insert(rest, at, other, axis=0), at + 1, kind)
 
@@ -287,13 +289,13 @@ def pairs_to_try(
             for at in sorted({0, len(table) // 2, len(table) - (adjacency != "add_remove")}):
                 rest_rows = table if adjacency == "add_remove" else np.delete(table, at, axis=0)
                 group.append(_pair(one, other, rest_rows, at, "of a table given"))
-            if adjacency == "replace":  # a row that it has becomes an extreme one
+            if adjacency == "replace":  # an existing row becomes an extreme one
                 at = int(rng.integers(len(table)))
                 group.append(_pair(table[at], other, np.delete(table, at, axis=0), at, "of a table given"))
         groups.append(group)
     groups = [_each_once(group) for group in groups]
     chosen: list[Pair] = []
-    for k, group in enumerate(sorted(groups, key=len)):  # what a small group leaves, the others may have
+    for k, group in enumerate(sorted(groups, key=len)):  # the larger groups may use what a small group leaves
         share = (at_most - len(chosen)) // (len(groups) - k)
         first = group[: (share + 1) // 2]
         rest_of = group[len(first) :]
@@ -311,7 +313,7 @@ def _each_once(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def mutated(pair: Pair, domain: Domain, adjacency: str, rng: np.random.Generator) -> Pair:
-    """A pair like this one: another row in question, or some of the other rows replaced."""
+    """A pair like this one, with another differing row, or with some of the other rows replaced."""
     rows = _extremes(domain, rng)
     at = pair.at - 1
     rest = np.delete(pair.second, at, axis=0)

@@ -1,9 +1,9 @@
 """Worst neighbouring rows of nodes that learn together, and runs on them.
 
-A row is in one message of one node (in one of every epoch), and what all nodes know otherwise is public. So a round is
-as many experiments as there are nodes: the pair of experiment i are two streams that differ in one row of node i. All
-other rows are null, those of earlier rounds too, so what is public before the round has the same law in both worlds.
-Messages are taken from the compiled run, and what was randomized is recovered from them and the public mixes.
+A row is in one message of one node (in one per epoch), and everything else that the nodes know is public. So a round is
+as many experiments as there are nodes: the pair of experiment i consists of two streams that differ in one row of node
+i. All other rows are null, also in earlier rounds, so the public part before the round has the same distribution in
+both streams. Messages are taken from the compiled run; the randomized vectors follow from them and the public mixes.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from ._reports import DIMS, FAR_TARGETS, log_ratio, scaled
 
 __all__ = ["NETWORKS", "NetworkCase", "networking"]
 
-_NODES, _FEW_NODES = 256, 64  # of learners that are named; of those with batches of several rows, or many rounds
+_NODES, _FEW_NODES = 256, 64  # for learners by name; for those with batches of several rows, or many rounds
 _ROUNDS = 2  # by default
-# Of the published noise of gradients, which is least in the last round, and grows with the root of the coordinates.
+# For the published noise of gradients, which is smallest in the last round and grows with the root of the coordinates.
 _PUBLISHED = {"rounds": 1000, "dim": 55, "l2": 10.0}
 _MOST_ROUNDS = 4096
-_MOST_NULL = 1 << 20  # null rows that are learnt at a time
-_NEVER = 50.0  # standard deviations that no noise exceeds, whatever its law here
+_MOST_NULL = 1 << 20  # null rows that are learnt at once
+_NEVER = 50.0  # standard deviations that no noise exceeds, whatever its distribution here
 
 #: Learners of many nodes that can be audited, by name.
 NETWORKS: dict[str, type[Any]] = {entry.name: LEARNERS[entry.name] for entry in TABLE if entry.group == "nodes"}
 _ABSOLUTE = {"loss": "absolute", "y_bound": FAR_TARGETS, "fit_intercept": False}  # slopes of 1 at every point
-# With other ones than these the rows are not known to be the worst.
+# With other parameters the rows are not known to be the worst.
 _OF_ROWS = {"loss", "x_bound", "y_bound", "radius", "domain", "gradient_bound", "fit_intercept"}
 
 
 def _of_gradients(words: dict[str, Any]) -> bool:
-    """Whether the noise is the published one of gradients."""
+    """Whether the noise is that published for gradients."""
     return words.get("calibration") == "published" and words.get("noise_position", "gradient") == "gradient"
 
 
 def networking(name: str, parameters: dict[str, Any]) -> tuple[OnlineLearner, bool]:
-    """A learner of many nodes with the given parameters, and whether its worst rows are known with them."""
+    """A learner of many nodes with the given parameters, and whether its worst rows are known for them."""
     kind = NETWORKS[name]
     published = _of_gradients(parameters)
     few = published or parameters.get("batch", 1) > 1
@@ -62,9 +62,9 @@ def networking(name: str, parameters: dict[str, Any]) -> tuple[OnlineLearner, bo
     elif not parameters.get("l2"):
         words["step_size"] = 1.0
     if kind is DOLA and parameters.get("noise_position") == "output":
-        words["radius"] = 1e6  # nothing comes to its border
+        words["radius"] = 1e6  # nothing reaches its boundary
     elif kind is DOLA:
-        words["domain"] = WholeSpace()  # what is not projected shows the reports
+        words["domain"] = WholeSpace()  # without projection, the points show the reports
     return built(kind, {**words, **parameters}, parameters), not parameters.keys() & _OF_ROWS
 
 
@@ -92,7 +92,7 @@ class NetworkCase(Case):
         self._words, self._by_rows = words, by_rows
         self.title, self.adjacency = title_of(self._kind.__name__, words), words["adjacency"]
         made: Any = self._kind(**words)
-        self._learner = made.set_params(topology=made.mixing())  # checked once, not again in every run
+        self._learner = made.set_params(topology=made.mixing())  # checked once, rather than in every run
         self.width = nodes = self._learner.mixing().n_nodes
         self._batch = integer(batch=words["batch"], at_least=1)
         self._epochs = integer(epochs=words["epochs"], at_least=1)
@@ -107,7 +107,7 @@ class NetworkCase(Case):
             raise InvalidParameter("epsilon must be finite: without noise there is no claim to audit")
         self._plan: NetworkCalibration = plan
         self._dim = plan.report.dim
-        first = rounds if plan.position == "scaled_gradient" else 1  # where the noise is least
+        first = rounds if plan.position == "scaled_gradient" else 1  # where the noise is smallest
         self._lesson_rounds = range(first, rounds + 1, per)
         self._seen = range(first, rounds + 1)
         self.size = len(self._seen) * self._dim
@@ -148,14 +148,14 @@ class NetworkCase(Case):
             self.proved_epsilon = plan.epsilon if math.isfinite(plan.epsilon) else None
         elif math.isfinite(plan.epsilon):
             self.claimed(None, plan.mu, plan.epsilon, 0.0)
-            self.mu = None  # nothing but epsilon is claimed
+            self.mu = None  # only epsilon is claimed
         else:
             delta = float(self._words["delta"])
             given = self._words["epsilon"]
             self.claimed(None, plan.mu, gdp_epsilon(plan.mu, delta) if given is None else float(given), delta)
 
     def _inside(self) -> bool:
-        """Whether no step that is seen with a row in it comes to the set's border."""
+        """Whether no visible step that contains a row reaches the boundary of the set."""
         plan, last = self._plan, self._lesson_rounds[-1]
         far = (math.sqrt(self._dim) + _NEVER) * self._audited.deviation / plan.batch + plan.gradient_bound
         way = sum(plan.step_length(t) for t in range(1, last)) * far
@@ -171,7 +171,7 @@ class NetworkCase(Case):
         return np.asarray(np.eye(dim)[-1])
 
     def _teach(self, state: Any, world: int) -> None:
-        """The rows of a round: one of each node, then null rows."""
+        """The rows of a round: one for each node, then null rows."""
         null = world == 1 and self.adjacency == "zero_out"
         sign, nodes = 1.0 - 2.0 * world, self.width
         if self._by_rows:
@@ -201,7 +201,7 @@ class NetworkCase(Case):
         return self._series(self._opened(noisy=False), world, noisy=False)
 
     def _opened(self, *, noisy: bool) -> Any:
-        """A fresh run of the one calibration."""
+        """A new run of the calibration."""
         if noisy:
             return self._learner.build(self._noisy, make_source(self._words["random_state"]))
         return self._learner.build(self._silent, None)
@@ -216,13 +216,13 @@ class NetworkCase(Case):
                 self._teach(state, world)
             else:
                 self._skip(state, self._round_rows)
-            # all messages are public; a checkpoint is where they can be seen
+            # all messages are public; a checkpoint shows them
             sent = state.secret_arrays()["sent"].reshape(self.width, self._dim)
             found.append(self._randomized(t, mixes, sent, noisy))
         return np.concatenate(found, axis=1)
 
     def _randomized(self, t: int, mixes: FloatArray, sent: FloatArray, noisy: bool) -> FloatArray:
-        """What noise was added to, and the noise: from the message and the mix before it, up to public roundings."""
+        """The value to which noise was added, and the noise: from message and previous mix, up to public rounding."""
         plan = self._plan
         unit = plan.step_length(t) / plan.batch
         keep = 1.0
@@ -233,7 +233,7 @@ class NetworkCase(Case):
         if plan.position == "scaled_gradient":
             unit *= plan.step_length(t)
         found = (keep * mixes - sent) / unit
-        # Roundings depend on what was before: a statistic that ties with nothing would tell streams apart by them.
+        # Rounding depends on earlier values: a statistic without ties would distinguish streams by it.
         if self._audited.kind == "sign" and noisy:
             return np.copysign(self._audited.scale, found)
         return np.round(found / self._grid) * self._grid if noisy and self._grid > 0.0 else found
@@ -241,7 +241,7 @@ class NetworkCase(Case):
     # ---- what is known -------------------------------------------------------------------------------------
 
     def ratio(self, series: FloatArray) -> FloatArray:
-        """See :meth:`Case.ratio`: of the rounds with a row in them, which have noise of their own, the sum."""
+        """See :meth:`Case.ratio`: the sum over the rounds that contain a row, whose noise is independent."""
         if self._audited.kind == "gaussian":
             return super().ratio(series)
         total = np.zeros(len(series))

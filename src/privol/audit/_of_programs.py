@@ -1,4 +1,4 @@
-"""Audits of programs that are not privol: neighbouring tables found by search, evidence that may be watched."""
+"""Audits of programs other than privol: neighbouring tables found by search, and evidence valid at any time."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ._programs import Command, Program, joined, program_of
 
 __all__ = ["ProgramAudit", "audit_program"]
 
-_AT_ONCE = 500  # runs in one request
-_FIRST_RUNS = 24  # of each pair that is tried
-_KEPT = 3  # pairs that are looked at to the end
+_AT_ONCE = 500  # runs per request
+_FIRST_RUNS = 24  # for each pair that is tried
+_KEPT = 3  # pairs that are examined to the end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +158,7 @@ def _down(x: float) -> str:
 
 @dataclass
 class _Watched:
-    """A pair and all that was released on its two tables so far."""
+    """A pair, and all releases on its two tables so far."""
 
     pair: Pair
     released: list[FloatArray] = field(default_factory=list)
@@ -198,7 +198,7 @@ class _Claim:
         return [Point(loss, gdp_delta(loss, self.mu)) for loss in sorted(losses)]
 
     def at(self, value: float) -> Callable[[float], Point]:
-        """The inequalities of a claim like this one, with another epsilon (or mu)."""
+        """The inequalities of a similar claim, with another epsilon (or mu)."""
         if self.mu is None:
             return lambda _: Point(value, self.delta)
         return lambda epsilon: Point(epsilon, gdp_delta(epsilon, value))
@@ -411,7 +411,7 @@ class _Campaign:
         return joined(found)
 
     def run(self, watched: _Watched, runs: int) -> list[FloatArray]:
-        """Run both tables of a pair; what was released is kept with it, too."""
+        """Run both tables of a pair, and store the releases with it."""
         self.used += runs
         batch = [self._released(table, runs) for table in (watched.pair.first, watched.pair.second)]
         watched.add(batch)
@@ -436,7 +436,7 @@ class _Campaign:
         return watched
 
     def search(self, pairs: list[Pair], budget: int) -> list[_Watched]:
-        """The pairs that look worst, after ``budget`` runs at most (or as many as one pair needs)."""
+        """The pairs that look worst, after at most ``budget`` runs (or the runs that one pair needs)."""
         first = max(2, min(_FIRST_RUNS, budget // 2 // len(pairs)))
         pairs = pairs[: max(1, budget // 2 // first)]
         alive: list[_Watched] = []
@@ -517,14 +517,14 @@ class _Campaign:
     def _bound(
         self, lower: list[float], event: Event, before: list[FloatArray], batch: list[FloatArray], risk: float
     ) -> None:
-        """Raise the lower bounds by a stage: the statistic and its thresholds come from the runs before it."""
+        """Raise the lower bounds by a stage, with the statistic and thresholds chosen from earlier runs."""
         sign = (1.0 if event.above else -1.0) * (1.0 if event.likelier == 1 else -1.0)
         train, test = ((sign * event.score(tables[0]), sign * event.score(tables[1])) for tables in (before, batch))
         found = bounds(train, test, delta=self.claim.delta, confidence=1.0 - risk)
         lower[0], lower[1] = max(lower[0], found.epsilon), max(lower[1], found.mu)
 
     def _refuted_to(self, evidence: Evidence, error: float) -> float:
-        """The largest claim up to which all of a grid are refuted; the grid does not depend on the runs."""
+        """The largest claim of a grid up to which all are refuted; the grid does not depend on the runs."""
         value, grid = 0.0, np.unique(np.concatenate([np.arange(0.0, 20.0, 0.05), [self.claim.value]]))
         for tried in grid[grid > 0.0] if self.claim.mu is not None else grid:
             if evidence.log_wealth(self.claim.at(float(tried))) < -math.log(error):

@@ -1,8 +1,8 @@
-"""Neighbouring streams of a user: all of their rows differ, at the worst places that are found by trying all.
+"""Neighbouring streams of a user: all of their rows differ, in the worst pattern, which is found by exhaustive search.
 
-What a row moves is read off noise-free runs, step by step, and so is what several move together: a sum over their
-steps, as all that is released is linear in the rows of these streams. The worst places are those at which it is
-largest, in deviations of the noise. The calibration's own figures are not asked.
+The effect of a row is measured in runs without noise, step by step. The effect of several rows is the sum over their
+steps, because all releases are linear in the rows of these streams. The worst pattern is the one with the largest
+effect, in deviations of the noise. The calibration's own figures are not used.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class UserCase(LearnerCase):
             self.title = f"{self.title[:-1]}, rows {', '.join(map(str, places))} of a user)"
 
     def _row_steps(self) -> int:
-        """Those that all rows of a user may be in, with a place to spare."""
+        """The steps that all rows of a user may be in, with one to spare."""
         words, batch = self._words, int(self._words["batch"])
         last = (
             max(self._given) if self._given else (int(words["rows_per_user"]) - 1) * int(words["user_separation"]) + 1
@@ -68,7 +68,7 @@ class UserCase(LearnerCase):
         assert self._places is not None
         ends = np.array(self._ends)
         room = (ends[np.searchsorted(ends, self._places, side="right")] - self._places).min()
-        apart = np.diff(self._places).min() if len(self._places) > 1 else most  # rows of two users are different ones
+        apart = np.diff(self._places).min() if len(self._places) > 1 else most  # two users have different rows
         return int(max(1, min(most, room, apart)))
 
     def _prepare(self, width: int) -> None:
@@ -79,7 +79,7 @@ class UserCase(LearnerCase):
         self._differ(self._places)
 
     def _differ(self, places: NDArray[np.int64]) -> None:
-        """Make the two streams: every user of the run has rows at these places, from 0, shifted by their number."""
+        """Make the two streams: every user of the run has rows in these positions, from 0, shifted by their number."""
         users = np.tile(np.arange(self.width), len(places))
         rows = (places[:, None] + np.arange(self.width)).ravel()
         one, two = self._unit_rows(self._features), self._unit_rows(self._features, other=True)
@@ -100,13 +100,13 @@ class UserCase(LearnerCase):
         return worst_places(self._moves, self._covariance, self._ends, rows, apart)
 
     def _moves(self, place: int) -> FloatArray:
-        """What one row at that place, from 0, moves."""
+        """The effect of one row in that position, from 0."""
         self._differ(np.array([place]))
         return np.asarray((self.twin(1) - self.twin(0))[0])
 
 
 class PrefixUserCase(PrefixCase):
-    """Prefix sums whose budget is for all rows of a user; ``places`` as for :class:`UserCase`."""
+    """Prefix sums whose budget covers all rows of a user; ``places`` as for :class:`UserCase`."""
 
     def __init__(
         self,
@@ -143,14 +143,14 @@ class PrefixUserCase(PrefixCase):
         return [self._leaf * k for k in range(1, self.size + 1)]
 
     def _calibrated(self, design: Design, **words: Any) -> SumCalibration:
-        """As :class:`privol.prefix.PrefixSum` calibrates a run, whose own figure for users is the claim."""
+        """Calibrate a run like :class:`privol.prefix.PrefixSum`, whose own figure for users is the claim."""
         budget = Budget(**{name: words.pop(name) for name in ("epsilon", "delta", "calibration")})
         chosen = replace(design, rows_per_user=self._rows, user_separation=self._apart)
         epochs = make_epochs("none", budget, design=chosen, **words)
         return epochs.sums[0]
 
     def _differ(self) -> None:
-        """Make the two streams: every user has rows at the places, shifted by their number."""
+        """Make the two streams: every user has rows in the given positions, shifted by their number."""
         users = np.tile(np.arange(self._users), len(self._places))
         rows = (self._places[:, None] + np.arange(self._users)).ravel()
         shape = (self._ends[-1], self._dim)
@@ -210,7 +210,7 @@ def worst_places(
     best: tuple[float, list[int]] = (-1.0, [])
 
     def go(step: int, places: list[int], steps: list[int], square: float) -> None:
-        """Every later row as early in its step as those before it allow, which leaves the most room."""
+        """Place every later row as early in its step as the earlier ones allow, which leaves the most room."""
         nonlocal best
         if square > best[0]:
             best = square, places

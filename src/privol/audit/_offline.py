@@ -1,9 +1,9 @@
 """Worst neighbouring data sets of the offline learners, and fits of them.
 
-A fit is one experiment: L2-Laplace noise of the coordinates is dependent. The models of noise on a point (a minimiser,
-an average) differ by the point alone, so the likelihood ratio is that of the noise. Noise in the objective makes the
-model a function of it that a change of variables inverts: the density is that of the noise for which the model is the
-minimiser, times the determinant of the objective's Hessian there.
+A fit is one experiment, because the coordinates of L2-Laplace noise are dependent. The models of noise on a point (a
+minimiser, an average) differ by the point alone, so the likelihood ratio is that of the noise. Noise in the objective
+makes the model a function of it that a change of variables inverts: the density is that of the noise whose minimiser is
+the model, times the determinant of the objective's Hessian there.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ __all__ = ["OFFLINE", "OfflineCase", "worst_offline"]
 #: Offline learners that can be audited, by name.
 OFFLINE: dict[str, type[Any]] = dict(OFFLINE_LEARNERS)
 
-_FITS = 256  # in one call
-_HELD = 256  # rows of a data set of which all but one hold the minimiser far from 0
-_ANGLES = 64  # tried between the changed row and the others
+_FITS = 256  # per call
+_HELD = 256  # rows of a data set, of which all but one keep the minimiser far from 0
+_ANGLES = 64  # angles tried between the changed row and the others
 
 _WORST: dict[type[Any], dict[str, Any]] = {
-    # Gradients of constant size where the models are: the sensitivity is attained.
+    # Gradients of constant size in the region of the models: the sensitivity is attained.
     OutputPerturbation: {"loss": "smooth_hinge", "l2": 4.0},
     ObjectivePerturbation: {"loss": "smooth_hinge", "l2": 100.0},
     POL: {"loss": "hinge", "l2": 1.0, "radius": 1e3},
 }
 _PUBLISHED: dict[type[Any], dict[str, Any]] = {
     OutputPerturbation: {"loss": "logistic", "l2": 0.01, "delta": 0.0},
-    # A row adds much to the Hessian only where the regulariser has little: a determinant that the noise forgets.
+    # A row adds much to the Hessian only if the regulariser is small: a determinant that the noise does not cover.
     ObjectivePerturbation: {"loss": "logistic", "l2": 1e-5, "delta": 0.0},
-    # The published noise grows with the radius; of such short rows the hinge keeps its slope all the way.
+    # The published noise grows with the radius; for such short rows the hinge keeps its slope throughout.
     POL: {"weights": "uniform", "delta": 1e-6, "l2": 0.01, "x_bound": 0.1, "radius": 40.0},
 }
 
 
 def worst_offline(name: str, parameters: dict[str, Any]) -> OfflineLearner:
-    """A learner with the given parameters, the others such that its claim is attained or nearly so."""
+    """A learner with the given parameters, and others such that its claim is attained or nearly so."""
     kind = OFFLINE[name]
     published = _PUBLISHED[kind] if parameters.get("calibration") in ("published", "jmlr") else {}
     if parameters.get("calibration") == "jmlr":
@@ -117,21 +117,21 @@ class OfflineCase(Case):
             raise InvalidParameter("what is released depends on no row: there is nothing to audit (more steps)")
         self._claim(plan, words)
         self._inside = hasattr(plan, "final_scale")
-        if self._kind is not POL:  # a projection of the release can only hide what there is to see
+        if self._kind is not POL:  # a projection of the release can only hide the difference
             plan = replace(plan, ball=None)
         self._quiet = replace(plan, law="none")
         scaled = {"scale": plan.scale * noise} | ({"final_scale": plan.final_scale * noise} if self._inside else {})
         self._plan: Any = replace(plan, **scaled)
         self._worlds = self._largest_change(n) if held else [self._alone(n, world, curved) for world in (0, 1)]
         self._points = [self.twin(world)[0] for world in (0, 1)]
-        # that of Gaussian noise on a point; elsewhere the ratio is not linear
+        # that of Gaussian noise on a point; otherwise the ratio is not linear
         self.weights = (self._points[1] - self._points[0]) / self._plan.scale**2
         self.gaussian = plan.law == "gaussian" and not self._inside and self._unprojected(words)
         if self.gaussian:
             self.attainable = float(np.linalg.norm(self._points[1] - self._points[0])) / self._plan.scale
 
     def _form(self, words: dict[str, Any], rows: int, l2: float) -> tuple[bool, bool]:
-        """Whether other rows are to hold the minimiser, and whether a row's curvature is what is to be seen."""
+        """Whether other rows must hold the minimiser, and whether the row's curvature makes the difference."""
         if not get_loss(words["loss"]).log_odds or self._kind is POL:
             return False, False
         if self._kind is OutputPerturbation:
@@ -140,7 +140,7 @@ class OfflineCase(Case):
         return not costs, costs
 
     def _unprojected(self, words: dict[str, Any]) -> bool:
-        """Whether what is released is not projected onto a set after the noise."""
+        """Whether the release is not projected onto a set after the noise."""
         if self._kind is not POL:
             return True
         if words["domain"] is not None:
@@ -150,7 +150,7 @@ class OfflineCase(Case):
 
     def _claim(self, plan: Any, words: dict[str, Any]) -> None:
         pure = plan.law == "l2_laplace"
-        # each of whose changes costs what the plan says, unless that is of all of them
+        # each change costs what the plan says, unless the plan's figure is for all of them
         rows = self._of_user // getattr(plan, "rows_per_user", 1)
         epsilon = math.inf if hasattr(plan, "mu") and not pure else rows * float(plan.epsilon)
         mu = rows * float(plan.mu) if hasattr(plan, "mu") else gdp_mu_of_pure(epsilon)
@@ -164,7 +164,7 @@ class OfflineCase(Case):
     def _alone(self, n: int, world: int, curved: bool) -> tuple[FloatArray, FloatArray]:
         """The changed rows of the largest norm, with one target and the other; the others are null.
 
-        ``curved``: the row, or in its place one of zeros, which adds nothing to the objective's Hessian.
+        ``curved``: the row, or a row of zeros in its place, which adds nothing to the objective's Hessian.
         """
         X, y = np.zeros((n, 2)), np.full(n, math.nan)
         zero_out = world == 1 and self.adjacency == "zero_out"
@@ -176,7 +176,7 @@ class OfflineCase(Case):
         return X, y
 
     def _largest_change(self, n: int) -> list[tuple[FloatArray, FloatArray]]:
-        """All rows but those changed hold the minimiser where the gradients of these nearly reach their bound."""
+        """All other rows hold the minimiser where the gradients of the changed rows nearly attain their bound."""
         bound = float(self._learner.x_bound)
         best: tuple[float, list[tuple[FloatArray, FloatArray]]] = (-1.0, [])
         for angle in np.linspace(0.0, math.pi / 2, _ANGLES, endpoint=False):
@@ -218,9 +218,9 @@ class OfflineCase(Case):
         return np.asarray((away[0] - away[1]) / self._plan.scale)
 
     def _density(self, series: FloatArray, world: int) -> FloatArray:
-        """Log density of models that noise in the objective makes, but for a summand: shape (n,).
+        """Log density of models from noise in the objective, up to a summand: shape (n,).
 
-        The little noise that covers the solver is left out: a statistic may be any, and that one is nearly the best.
+        It omits the small noise that covers the solver: any statistic is valid, and this one is nearly optimal.
         """
         plan, (X, y) = self._plan, self._worlds[world]
         counts = ~np.isnan(y)

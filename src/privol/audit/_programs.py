@@ -1,4 +1,4 @@
-"""Programs that are audited: a callable or a command, called many times on one table."""
+"""Audited programs: a callable or a command, called many times on one table."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ from ._bounds import FloatArray
 
 __all__ = ["Called", "Command", "Program", "joined", "program_of"]
 
-FAILED = -1.0  # in the place of the number of values: of a run that failed, where failures are counted
+FAILED = -1.0  # in place of the number of values: for a failed run, if failures are counted
 _LARGEST = 1e140
-_SHOWN = 300  # characters of what a program said, in an error
+_SHOWN = 300  # characters of a program's output in an error
 
 
 class Program(Protocol):
-    """What is audited: tables in, numbers out."""
+    """An audited program: tables in, numbers out."""
 
     @property
     def title(self) -> str:
         """Name for the sentence."""
 
     def released(self, rows: FloatArray, runs: int) -> list[FloatArray]:
-        """Return what ``runs`` independent runs on this table release, one vector each."""
+        """Return the releases of ``runs`` independent runs on this table, one vector each."""
 
     def close(self) -> None:
-        """End whatever runs."""
+        """End whatever is running."""
 
 
 def joined(released: Sequence[FloatArray | None]) -> FloatArray:
-    """Runs as one array: the number of values, then the values, filled up with zeros; None: a run that failed."""
+    """Runs as one array: the number of values, then the values, padded with zeros; None: a failed run."""
     width = max((len(one) for one in released if one is not None), default=0)
     table = np.zeros((len(released), 1 + width))
     for row, one in zip(table, released, strict=True):
         row[0] = FAILED if one is None else len(one)
         if one is not None:
-            # beyond, squares overflow; more than that is told apart by nobody
+            # beyond this, squares overflow; larger values are not distinguished
             row[1 : 1 + len(one)] = np.clip(one, -_LARGEST, _LARGEST)
     return table
 
 
 def _checked(values: Any, said: str) -> FloatArray:
-    """Numbers of one run, in one vector."""
+    """The numbers of one run, as one vector."""
     try:
         vector = np.asarray(values, dtype=np.float64).ravel()
     except (TypeError, ValueError):
@@ -82,7 +82,7 @@ class Called:
         many = getattr(self.release, "many", None)
         where = f"{self.title}, given {_of(rows)},"
         try:
-            # each run gets rows of its own: a program may change them
+            # each run gets its own copy of the rows: a program may change them
             found = many(rows.copy(), runs) if many else [self.release(rows.copy()) for _ in range(runs)]
         except Exception as error:
             raise ProgramFailure(f"{where} failed: {type(error).__name__}: {error}") from error
@@ -91,7 +91,7 @@ class Called:
         return [_checked(one, where) for one in found]
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing, because nothing is running."""
 
 
 def _of(rows: FloatArray) -> str:
@@ -99,7 +99,7 @@ def _of(rows: FloatArray) -> str:
 
 
 def _flat(value: Any, said: str) -> list[float]:
-    """Numbers of a JSON value, in the order in which they stand there."""
+    """The numbers of a JSON value, in their order."""
     if isinstance(value, (bool, int, float)):
         return [float(value)]
     if isinstance(value, (list, dict)):
@@ -179,7 +179,7 @@ class Command:
         return [word.replace("{seed}", seed) for word in self.words]
 
     def released(self, rows: FloatArray, runs: int) -> list[FloatArray]:
-        """Return what ``runs`` runs on these rows release, one vector each; ProgramFailure where that fails."""
+        """Return the releases of ``runs`` runs on these rows, one vector each; ProgramFailure if the program fails."""
         said = f"{self.title!r}, given {_of(rows)},"
         if not self.requests:
             text = "".join(self._line(row) + "\n" for row in rows)
@@ -214,7 +214,7 @@ class Command:
             return [value for line in lines for value in _parsed(line, said)]
 
     def close(self) -> None:
-        """End the program, if it answers requests and runs."""
+        """End the program if it answers requests and is running."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -228,7 +228,7 @@ class Command:
 
 def _popen(words: list[str], errors: IO[str], said: str) -> subprocess.Popen[str]:
     try:
-        # a session of its own: what it starts ends with it
+        # a new session: the processes that it starts end with it
         return subprocess.Popen(
             words,
             stdin=subprocess.PIPE,
@@ -252,7 +252,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
-            with suppress(OSError):  # what was still to be written to a program that has ended
+            with suppress(OSError):  # the rest of a request to a program that has ended
                 pipe.close()
 
 
@@ -272,7 +272,7 @@ class _Server:
         self.pending = b""
 
     def answer(self, request: str, lines: int, timeout: float, said: str) -> list[str]:
-        """Send a request and wait for so many lines."""
+        """Send a request and wait for the given number of lines."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         source, sink = self.process.stdout.fileno(), self.process.stdin.fileno()
@@ -316,7 +316,7 @@ class _Server:
 
 
 def program_of(program: Callable[[FloatArray], Any] | Command, name: str | None) -> Program:
-    """What is audited, of what was given."""
+    """Return the program for an argument."""
     if isinstance(program, Command):
         if name is not None:
             program.title = name

@@ -1,9 +1,9 @@
 """Worst neighbouring rows of the learners that see reports alone, and runs on them.
 
-Report t is made of row t alone, and the point that the row's gradient is taken at is public. So a run is as many
-experiments as it has rows: the pair of experiment t are two streams that differ in row t alone, and all that depends on
-row t follows from report t. Reports have noise of their own each. They are recovered from what the compiled run
-computes of them, which is all that it keeps: points, sums, directions.
+Report t depends on row t alone, and the point at which the row's gradient is taken is public. So a run is as many
+experiments as it has rows: the pair of experiment t consists of two streams that differ in row t alone, and everything
+that depends on row t follows from report t. The noises of the reports are independent. The reports are recovered from
+the values that the compiled run computes from them, which are all that it keeps: points, sums, directions.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from ._cases import Case, built, title_of
 
 __all__ = ["DIMS", "FAR_TARGETS", "REPORTERS", "ReportCase", "log_ratio", "reporting", "scaled"]
 
-_ROWS, _UNCAPPED_ROWS = 1024, 64  # of a run; of coin betting whose magnitude may grow without end
-FAR_TARGETS = 1e9  # targets that no prediction comes near
-# Where the likelihood ratio is near its largest often: of (L2-)Laplace noise that is in the plane.
+_ROWS, _UNCAPPED_ROWS = 1024, 64  # of a run; for coin betting whose magnitude may grow without limit
+FAR_TARGETS = 1e9  # targets that no prediction approaches
+# Where the likelihood ratio is often near its maximum: for (L2-)Laplace noise this is in the plane.
 DIMS = {"gaussian": 8, "privunit": 8, "duchi": 8, "laplace": 2, "l2laplace": 2}
 
 #: Learners of reports that can be audited, by name.
 REPORTERS: dict[str, type[Any]] = {entry.name: LEARNERS[entry.name] for entry in TABLE if entry.group == "devices"}
-# The slope of the absolute loss is 1 at every point, the sign of the target's.
+# The slope of the absolute loss is 1 at every point, with the sign of the target.
 _ABSOLUTE = {"loss": "absolute", "y_bound": FAR_TARGETS, "fit_intercept": False}
 _WORST: dict[type[Any], dict[str, Any]] = {
-    LDPSGD: {**_ABSOLUTE, "domain": WholeSpace(), "step_size": 1.0},  # what is not projected shows the reports
+    LDPSGD: {**_ABSOLUTE, "domain": WholeSpace(), "step_size": 1.0},  # without projection, the points show the reports
     BANCO: {**_ABSOLUTE, "magnitude_cap": 1.0},
     AgnosticBANCO: {**_ABSOLUTE, "magnitude_cap": 1.0},
     # predictions are within 1/4: values of the target 1 are above the interval, those of 0 below
     BanditMIOGD: {"loss": "absolute", "fit_intercept": False, "radius": 0.25, "value_bounds": (0.3, 0.6)},
 }
-# Values are told: the two ends of an interval around 0 are as far apart as the bound of the estimates allows.
+# Values are given: the two ends of an interval around 0 are as far apart as the bound of the estimates allows.
 _WHOLE = {"loss": "absolute", "fit_intercept": False, "value_bounds": (-1.0, 1.0), "step": "horizon"}
-# With other ones than those above the rows are not known to be the worst.
+# With other parameters than those above the rows are not known to be the worst.
 _OF_ROWS = {
     "loss", "x_bound", "y_bound", "radius", "domain", "gradient_bound", "value_bounds", "fit_intercept", "shrink",
     "step_size", "wealth", "magnitude_cap", "smallest_radius", "largest_radius",
@@ -54,11 +54,11 @@ _OF_ROWS = {
 
 
 def reporting(name: str, parameters: dict[str, Any]) -> tuple[OnlineLearner, bool]:
-    """A learner of reports with the given parameters, and whether its worst rows are known with them."""
+    """A learner of reports with the given parameters, and whether its worst rows are known for them."""
     kind = REPORTERS[name]
     words = dict(_WORST.get(kind, _ABSOLUTE))
     if parameters.get("values") == 2:
-        del words["value_bounds"]  # of one value
+        del words["value_bounds"]  # for one value
     whole = kind is BanditMIOGD and parameters.get("calibration") == "published"
     if whole:
         words = dict(_WHOLE)
@@ -112,7 +112,7 @@ class ReportCase(Case):
         self._lessons = [self._lesson(world) for world in (0, 1)]
 
         self._grid = compiled(self._audited).granularity
-        # What is projected hides a part of a report, by what was before it: then a run is one experiment.
+        # A projection hides a part of a report, depending on earlier ones: a run is then one experiment.
         self._shown = self._bandit or plan.update != "greedy" or math.isinf(plan.reach)
         self.gaussian = self._shown and report.kind == "gaussian"
         if not self._shown:
@@ -131,7 +131,7 @@ class ReportCase(Case):
         given = self._words["epsilon"]
         if pure:
             self.claimed(None, report.mu, report.epsilon, 0.0)
-            self.mu = None  # nothing but epsilon is claimed
+            self.mu = None  # only epsilon is claimed
         else:
             delta = float(self._words["delta"])
             self.claimed(None, report.mu, gdp_epsilon(report.mu, delta) if given is None else float(given), delta)
@@ -139,7 +139,7 @@ class ReportCase(Case):
     # ---- the rows ------------------------------------------------------------------------------------------
 
     def _lesson(self, world: int) -> Any:
-        """What every row of a stream is: (row, target); else the gradient or the values that are told."""
+        """The content of every row of a stream: (row, target), or the given gradient or values."""
         null = world == 1 and self.adjacency == "zero_out"
         sign = 1.0 - 2.0 * world
         unit = self._unit()
@@ -161,8 +161,8 @@ class ReportCase(Case):
     def _unit(self) -> FloatArray:
         """Direction of the two vectors.
 
-        Laplace noise protects the L1 norm, which is largest along the diagonal. The report of a zero vector that lies
-        around the first axis is told best from those around another one.
+        Laplace noise protects the L1 norm, which is largest along the diagonal. The report of a zero vector, which lies
+        around the first axis, is easiest to distinguish from those around another axis.
         """
         dim = self._features if self._by_rows or self._bandit else self.size
         if self._plan.report.kind == "laplace":
@@ -180,14 +180,14 @@ class ReportCase(Case):
         return self._series(self._opened(noisy=False), world, noisy=False)
 
     def _opened(self, *, noisy: bool) -> Any:
-        """A fresh run of the one calibration."""
+        """A new run of the calibration."""
         if noisy:
             return self._learner.build(self._noisy, make_source(self._words["random_state"]))
         return self._learner.build(self._silent, None)
 
     def _series(self, state: Any, world: int, *, noisy: bool) -> FloatArray:
         lesson, plan = self._lessons[world], self._plan
-        # Of such a run's memory all but the noise key is made of reports, so whoever sees them has it.
+        # Except the noise key, the memory of such a run is computed from reports, so an observer of them has it.
         read = state.point if not self._bandit and plan.update == "greedy" else state.secret_arrays  # type: ignore[union-attr]
         asked, seen = [], [read()]
         for _ in range(self.width):
@@ -206,7 +206,7 @@ class ReportCase(Case):
             sums = np.array([one["sum"] for one in seen])
             coin = np.array([one["coin"] for one in seen])
             found = sums[:-1] - sums[1:] if plan.update == "lazy" else _coin(plan, sums, coin)
-        # Roundings depend on what was before: a statistic that ties with nothing would tell streams apart by them.
+        # Rounding depends on earlier values: a statistic without ties would distinguish streams by it.
         if self._audited.kind == "sign" and noisy:
             found = np.copysign(self._audited.scale, found)
         elif self._shown and noisy:
@@ -214,9 +214,9 @@ class ReportCase(Case):
         return found
 
     def _values(self, plan: BanditCalibration, asked: FloatArray, seen: list[dict[str, NDArray[Any]]]) -> FloatArray:
-        """Reports from the sum of estimates: a report is what the sum moved by along the round's direction.
+        """Reports from the sum of estimates: a report is the change of the sum along the round's direction.
 
-        Of a whole estimate the rest is noise, for the direction is public.
+        The rest of a whole estimate is noise, because the direction is public.
         """
         sums, points = (np.array([one[name] for one in seen]) for name in ("sum", "point"))
         rounds = range(1, len(asked) + 1)
@@ -238,7 +238,7 @@ class ReportCase(Case):
 
 
 def log_ratio(report: ReportNoise, series: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
-    """Log likelihood ratio of reports of two vectors; of two points and Gaussian noise but for a factor."""
+    """Log likelihood ratio of reports of two vectors; for two points and Gaussian noise up to a factor."""
     if report.kind == "cap":
         return np.asarray(np.log(_accepted(report, series, one)) - np.log(_accepted(report, series, zero)))
     if report.kind in ("laplace", "l2_laplace"):
@@ -272,7 +272,7 @@ def _greedy(plan: LocalCalibration, points: FloatArray) -> FloatArray:
 
 
 def _coin(plan: LocalCalibration, directions: FloatArray, coin: FloatArray) -> FloatArray:
-    """Reports from the directions, though these are projected: what they gained says how long they were before."""
+    """Reports from the directions, although these are projected: their gains give the lengths before projection."""
     squares, gains = coin[1:, :1], np.diff(coin[:, 1:2], axis=0)
     if not squares[-1] > 0.0:
         return np.zeros_like(directions[1:])  # null rows without noise
@@ -285,7 +285,7 @@ def _coin(plan: LocalCalibration, directions: FloatArray, coin: FloatArray) -> F
 
 
 def _accepted(report: ReportNoise, series: FloatArray, vector: FloatArray) -> FloatArray:
-    """Probability that a trial at the place of each report is accepted, for one vector: its density is that."""
+    """Probability of accepting a trial at each report, for one vector; the density is proportional to it."""
     assert report.cap is not None
     norm = float(np.linalg.norm(vector))
     threshold = report.cap.threshold / 2.0**64

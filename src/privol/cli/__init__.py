@@ -1,5 +1,4 @@
-"""The command line: ``privol run``, ``privol predict``, ``privol plan``, ``privol audit``,
-``privol info``."""
+"""The command line: ``privol run``, ``privol predict``, ``privol plan``, ``privol audit``, ``privol info``."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ def main() -> None:
         from .app import INTERRUPTED, PIPE, app
     except ModuleNotFoundError as error:
         _explain_missing(error)
-    for name in ("SIGTERM", "SIGHUP"):  # what stops a service or a lost terminal ends a run as Ctrl-C does
+    for name in ("SIGTERM", "SIGHUP"):  # signals that stop a service or a lost terminal end a run like Ctrl-C
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
-    warnings.simplefilter("ignore", PrivacyWarning)  # the reports say the same, of models and metrics together
-    warnings.simplefilter("ignore", ScaledRowsWarning)  # nothing is said of raw rows but where --diagnostics asks
+    warnings.simplefilter("ignore", PrivacyWarning)  # the reports say the same, for models and metrics together
+    warnings.simplefilter("ignore", ScaledRowsWarning)  # nothing is said of raw rows except with --diagnostics
     code: Any
     try:
         app()
@@ -42,7 +41,7 @@ def main() -> None:
         code = PIPE
     _flushed(sys.stderr)
     if code == INTERRUPTED:
-        # Where Ctrl-C struck inside an eval(), the interpreter would kill itself by SIGINT on its way out.
+        # If Ctrl-C struck inside an eval(), the interpreter would kill itself by SIGINT on its way out.
         os._exit(INTERRUPTED)
     sys.exit(code)
 
@@ -54,7 +53,7 @@ def _explain_missing(error: ModuleNotFoundError) -> NoReturn:
 
 
 def _flushed(stream: Any) -> bool:
-    """Flush; what nobody can take is dropped, or the interpreter would complain about it on its way out."""
+    """Flush; drop output that cannot be written, because the interpreter would complain about it on its way out."""
     if stream is None:
         return True
     try:

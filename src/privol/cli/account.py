@@ -1,4 +1,4 @@
-"""``privol account``: who spent what, and what it comes to."""
+"""``privol account``: the spending of each run, and the total."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["account", "describe_account"]
 
 _LEDGER = "ledger.jsonl"
-_NO_DELTA = 1e-6  # where nothing that was read has one
+_NO_DELTA = 1e-6  # where no run has a delta
 
 
 @click.command()
@@ -95,7 +95,7 @@ def describe_account(runs: Sequence[str], delta: float | None) -> dict[str, Any]
     shares = shares_of(larger.values())
     together = compose(shares, adjacency=one.adjacency, delta=where)
     if delta is None and together.slack > 0.0 and math.isinf(together.epsilon()):
-        where = delta_of(shares)  # the slacks of several runs are more than each of their deltas
+        where = delta_of(shares)  # the slacks of several runs together exceed each of their deltas
         together = compose(shares, adjacency=one.adjacency, delta=where)
     fixed = _if_fixed(together) if together.private else None
     return {
@@ -115,7 +115,7 @@ def describe_account(runs: Sequence[str], delta: float | None) -> dict[str, Any]
 
 
 def _size(held: tuple[Account, Share]) -> tuple[float, int, bool]:
-    """What tells two copies of a run apart; an old one may not know on which rows it is."""
+    """A key that distinguishes two copies of a run; an old copy may not know its rows."""
     known, share = held
     return share.mu_squared, share.releases, known.group != known.plan_id
 
@@ -139,7 +139,7 @@ def _read(path: Path) -> Ledger:
 
 
 def _if_fixed(together: Spent) -> float | None:
-    """The tight figure, where it says more and can be computed here."""
+    """The tight figure, if it says more and can be computed here."""
     from ..guarantees import format_up
 
     try:
@@ -190,7 +190,7 @@ def _spent_and_reserved(known: Account) -> tuple[Share, Share]:
 
 
 def _describe_group(parts: list[list[Account]], delta: float) -> dict[str, Any]:
-    """What runs on different rows of a stream spent and reserved together; runs of one part are on the same rows."""
+    """The joint spending and reservation of runs on different rows of a stream; runs of one part share rows."""
     from ..ledger import compose, shares_of
 
     known = [account for part in parts for account in part]

@@ -1,4 +1,4 @@
-"""What ``privol account`` prints."""
+"""The output of ``privol account``."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _accounts(journal: Mapping[str, Any], delta: float) -> RenderableType:
         group = groups.get(plan_id)
         if group is None:
             _add_account(table, run)
-        elif group["plan_id"] not in shown:  # one line of budget, and under it its parts
+        elif group["plan_id"] not in shown:  # one line for the budget, followed by its parts
             shown.add(group["plan_id"])
             parts = [[runs[plan_id] for plan_id in part] for part in group["parts"]]
             count = sum(map(len, parts))

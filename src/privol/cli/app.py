@@ -1,4 +1,4 @@
-"""The group of commands, and what an error looks like from outside."""
+"""The group of commands, and the form of errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ its releases so far: privol resume continues it."""
 
 
 def exit_code(error: BaseException) -> int:
-    """Return the exit code of an error that the user can do something about."""
+    """Return the exit code of an error that the user can correct."""
     if isinstance(error, (InvalidRow, StreamError, SolverFailure)):
         return DATA
     if isinstance(error, BudgetExceeded):
@@ -114,7 +114,7 @@ class App(click.Group):
 
     @staticmethod
     def _fail(message: str, kind: str, code: int, words: list[str], row: int | None) -> None:
-        # where nobody listens to the message, the code still says what happened
+        # even if the message is lost, the code says what happened
         with suppress(BrokenPipeError):
             click.echo(f"privol: error: {message}", err=True)
         if "--json" in words:
@@ -175,7 +175,7 @@ def _register() -> None:
     from .verify import verify
 
     for command in (run, resume, dola, predict, explain, report, plan, account, verify, audit, arena, reproduce, info):
-        if command is not verify:  # which reads two small files, and shares no code with the rest
+        if command is not verify:  # it reads two small files, and shares no code with the rest
             command.callback = _with_libraries(command.callback)
         app.add_command(command)
 

@@ -206,7 +206,7 @@ def _write(folder: Path, board: Any, notice: str) -> None:
 
 @contextmanager
 def _progress(*, wanted: bool) -> Iterator[Callable[[int, int, dict[str, Any]], None]]:
-    """Give a callback that says on stderr, if it is a terminal, how far the runs have come."""
+    """Give a callback that reports the progress of the runs on stderr, if it is a terminal."""
     if not wanted or not sys.stderr.isatty():
         yield lambda done, total, record: None
         return

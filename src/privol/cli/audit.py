@@ -1,4 +1,4 @@
-"""``privol audit``: claims beside what many runs prove against them."""
+"""``privol audit``: claims, and what many runs prove against them."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def audit(learner: str | None, epsilons: tuple[float, ...], as_json: bool, seed:
     if not budgets:
         budgets = [{}] if "leakage" in given else [{"epsilon": epsilon} for epsilon in (0.5, 1.0, 4.0)]
     for k, budget in enumerate(budgets):
-        state = None if seed is None else seed + k  # noise of its own for each
+        state = None if seed is None else seed + k  # independent noise for each
         found.append(make_audit(learner, random_state=state, **budget, **given))
     with printing():
         if as_json:

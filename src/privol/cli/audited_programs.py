@@ -1,4 +1,4 @@
-"""``privol audit --command`` and ``--callable``: claims of programs that are not privol."""
+"""``privol audit --command`` and ``--callable``: claims of programs other than privol."""
 
 from __future__ import annotations
 

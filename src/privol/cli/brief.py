@@ -1,4 +1,4 @@
-"""A run on one screen of 80 columns; :func:`privol.tables.run_report` has all of it."""
+"""A run on one screen of 80 columns; :func:`privol.tables.run_report` has everything."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _METRICS = {
     "root_mean_squared_error": "RMSE", "mean_absolute_error": "MAE", "loss": "loss",
 }  # fmt: skip
 _SHOWN = 3  # metrics of a model
-_NAMED = 4  # columns that are left out
+_NAMED = 4  # omitted columns
 _ALL = "all of it"
 
 
 def show_run(record: Mapping[str, Any], *, verbose: bool) -> None:
-    """Print a run: on one screen, or all that there is to say of it."""
+    """Print a run: on one screen, or in full."""
     if verbose:
         show(run_report(record))
     else:
@@ -125,7 +125,7 @@ def _figure(score: Mapping[str, Any], word: str) -> str:
 
 
 def _how_good(found: Mapping[str, Any]) -> list[RenderableType]:
-    """Return the figures of the run beside those of what it could have been at best and must beat."""
+    """Return the figures of the run with the best that it could reach and what it must beat."""
     last_only = "run" not in found
     own = found["final_model"] if last_only else found["run"]["progressive"]
     hidden = set(found.get("omitted_metrics", ()))

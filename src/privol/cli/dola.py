@@ -1,4 +1,4 @@
-"""``privol dola``: nodes that learn together, over the processes of an MPI job."""
+"""``privol dola``: nodes that learn together, across the processes of an MPI job."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _learn(
         rows = (opened.n_rows or 0) * max(len(files), 1)
         made.set_params(**noisy_steps(name, {**given, "x_bound": made.x_bound, "horizon": rows}))
         check_labels(made, opened, files[0] if files else None)
-        ranks.barrier()  # the directory is there, and all rows can be read
+        ranks.barrier()  # the directory exists, and all rows can be read
         own = directory.path / f"rank-{ranks.rank:04d}"
         state, start = State(own, every=checkpoint, inputs=inputs), time.perf_counter()
         began = state.read() is not None
@@ -152,14 +152,14 @@ def _learn(
 
 
 def _read_through(stream: Any) -> None:
-    """Find what cannot be read before anything is learnt: a row that fails on one rank would end the run on all."""
+    """Find unreadable rows before anything is learnt: a row that fails on one rank would end the run on all."""
     with naming_rows(stream):
         for _ in stream:
             pass
 
 
 def _rows(ranks: Any, files: tuple[str, ...], options: dict[str, Any], nodes: int) -> tuple[Any, Any, dict[str, Any]]:
-    """A stream for what is declared, that of the rows of the nodes here, and how rows are read."""
+    """A stream for the declarations, the stream of the rows of the nodes here, and how rows are read."""
     from ..distributed import DealtRows, InterleavedRows
 
     if len(files) < 2:

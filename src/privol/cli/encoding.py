@@ -1,4 +1,4 @@
-"""The encoding of a table that no schema describes: learnt from its first rows, under the run's budget."""
+"""The encoding of a table without a schema: learnt from its first rows, under the run's budget."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = [
 ]
 
 _STDIN = "-"
-#: Options that declare what the rows are: with one of them nothing is learnt about their encoding, unless asked for.
+#: Options that describe the rows: with one of them no encoding is learnt, unless it is requested.
 _DECLARING = ("schema", "ranges", "n_features", "zero_based", "x_bound")
 
 
 def is_learnt(inputs: Mapping[str, Any] | None) -> bool:
-    """Whether the rows of a kept run are encoded by a schema that the rows before them taught."""
+    """Whether a schema that earlier rows taught encodes the rows of a kept run."""
     schema = (inputs or {}).get("schema")
     return schema is not None and schema.get("learnt") is not None and "first_row" in (inputs or {})
 
@@ -49,7 +49,7 @@ def learns_encoding(file: str | None, asked: bool | None, given: Mapping[str, An
         if given.get("ranges") is not None:
             raise click.UsageError("--learn-schema and --ranges exclude each other: a --schema may state some columns")
         return True
-    # what comes through a pipe may be alive, and whoever watches it would wait for the rows that teach
+    # a pipe may be live, and its user would wait for the rows that teach
     if file == _STDIN or any(given.get(name) is not None for name in _DECLARING):
         return False
     return file is None or _has_columns(file, given.get("format"))
@@ -107,7 +107,7 @@ def encoder_for(
 
 
 def what_taught(encoder: Any) -> dict[str, Any]:
-    """Return what a run's record says of its learnt encoding. Public."""
+    """Return the entry for a learnt encoding in a run's record. Public."""
     from ..encoding.crosses import cross_name
 
     plan = encoder.plan_
@@ -131,12 +131,12 @@ def what_taught(encoder: Any) -> dict[str, Any]:
 
 
 def _mechanism(encoder: Any) -> dict[str, Any]:
-    """Return the public record of what taught, for ``privol verify``."""
+    """Return the public record of the encoding's mechanism, for ``privol verify``."""
     phases, first = [], 1
     for phase in encoder.counted_:
         phases.append({"first_row": first, **asdict(phase)})
         first += phase.rows
-    if encoder.schema_.rows is not None:  # votes, of which a row's have the norm 1 as the 1 of a histogram has
+    if encoder.schema_.rows is not None:  # votes: those of a row have norm 1, as the 1 of a histogram
         plan = encoder.plan_
         phases = [{"first_row": 1, "name": "votes", "rows": plan.rows, "histograms": 1, "std": plan.noise(1)}]
         first = 1 + plan.rows
@@ -145,7 +145,7 @@ def _mechanism(encoder: Any) -> dict[str, Any]:
 
 
 def short_of_rows(taught: Mapping[str, Any]) -> str | None:
-    """Say where few rows taught an encoding, by :func:`what_taught`; None where there were enough."""
+    """Say where few rows taught an encoding, by :func:`what_taught`; None if there were enough."""
     from ..encoding.outlook import too_short
 
     if taught["frequent_features"] is not None:
@@ -153,7 +153,7 @@ def short_of_rows(taught: Mapping[str, Any]) -> str | None:
     return too_short(taught["rows"], taught["visible_share"], taught["reused"])
 
 
-#: Learnt labels that fewer of the rows have leave so many null rows that the run should say so.
+#: If fewer of the rows have learnt labels, there are so many null rows that the run should say so.
 _MOST_LABELLED = 0.8
 
 
@@ -173,7 +173,7 @@ def unlabelled(taught: Mapping[str, Any]) -> str | None:
 
 
 def spent_note(encoder: Any, what: str, journal: Path | None) -> str | None:
-    """Say that what an encoding cost stays spent, where nothing else says it; None where nothing was."""
+    """Say that the cost of an encoding stays spent, if nothing else says it; None if it cost nothing."""
     account = getattr(encoder, "account_", None)
     if account is None or not account.entry().mu_squared:
         return None

@@ -1,4 +1,4 @@
-"""``privol explain``: what a released model makes of each column, and how much of that may be noise."""
+"""``privol explain``: a released model by columns, and how much of it may be noise."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def explain(
     elif known:
         raise click.UsageError("--names applies to columns of categories, and the run has no schema")
     found = make(learner, schema, coverage=coverage, **words)
-    text = found.text(column)  # also where it is not printed: there may be no such column
+    text = found.text(column)  # also if it is not printed: the column may not exist
     if plot is not None:
         target = Path(plot)
         if target.suffix not in (".png", ".svg", ".pdf"):

@@ -1,4 +1,4 @@
-"""``privol plan`` and ``privol info``: what can be known without learning."""
+"""``privol plan`` and ``privol info``: what is known without learning."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _in_units(found: Any, span: tuple[float, float]) -> float:
     return float(half * found.rows[-1].score_std)
 
 
-#: What is said of an encoding that is to be learnt.
+#: The text about an encoding that is still to be learnt.
 _OF_COLUMNS = ("--epsilon", "--delta", "--adjacency", "--loss", "--rows-per-user", "--user-separation")
 
 
@@ -287,7 +287,7 @@ def _learn_schema(file: str, as_json: bool, given: Mapping[str, Any]) -> None:
 
 
 def _open_ledger(journal: Path, adjacency: str) -> Ledger:
-    """Open a journal, which keeps the limit that it has, or begin one without a limit."""
+    """Open a journal, which keeps its limit, or begin one without a limit."""
     from ..ledger import Ledger
 
     if not journal.exists() or not journal.stat().st_size:

@@ -1,4 +1,4 @@
-"""The options that set parameters of learners: their help, and the default that it shows."""
+"""The options for the parameters of learners: their help, and the default that it shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Libraries as commands load them: what scikit-learn imports without need, when it is needed."""
+"""How commands load libraries: scikit-learn's unnecessary imports are postponed until they are needed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from typing import Any
 
 __all__ = ["load_libraries"]
 
-# Imported by sklearn.utils for functions that no learner calls.
+# sklearn.utils imports these for functions that no learner calls.
 _LATER = ("scipy.stats", "scipy.spatial", "narwhals", "narwhals.stable", "narwhals.stable.v2")
 _LOCK = Lock()
 
 
 class _Later(ModuleType):
-    """Stands in ``sys.modules`` for a module until something of it is used; that imports it in the usual way.
+    """Stands in ``sys.modules`` for a module until it is first used, which imports it in the usual way.
 
-    It takes those that stand for the rest of its package with it: a module is not imported from a parent that is none.
+    The stand-ins for the rest of its package are removed too: a module cannot be imported from a stand-in as its
+    parent.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -45,9 +46,9 @@ def load_libraries() -> None:
     with _without("pandas"):
         import pyarrow
 
-        # pyarrow would answer Ctrl-C a second time, in the middle of the clean-up after the first
+        # otherwise pyarrow would handle Ctrl-C a second time, in the middle of the clean-up after the first
         pyarrow.enable_signal_handlers(False)
-        pyarrow.array([])  # looks for pandas, once for all
+        pyarrow.array([])  # looks for pandas, once and for all
         if "sklearn" not in sys.modules:
             for name in _LATER:
                 _let_wait(name)
@@ -67,7 +68,7 @@ def _let_wait(name: str) -> None:
 
 @contextmanager
 def _without(name: str) -> Iterator[None]:
-    """Let a module be not installed, if nobody has imported it yet."""
+    """Make a module appear not to be installed, unless it is already imported."""
     finder = _NotInstalled(name)
     sys.meta_path.insert(0, finder)
     try:

@@ -1,4 +1,4 @@
-"""``privol run`` with an offline learner: all rows in memory, one release, nothing to go on from."""
+"""``privol run`` with an offline learner: all rows in memory, one release, nothing to resume from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .streams import open_for_run, parts_for_run, unread_pipe
 __all__ = ["fit_rows", "resume_fit"]
 
 LEDGER = "ledger.jsonl"
-#: What belongs to runs of rows in order, and the value that asks for nothing.
+#: Options for runs of rows in order, with the values that request nothing.
 _NOT_OFFLINE: dict[str, Any] = {
     "horizon": None, "private_metrics": None, "metric_windows": None, "checkpoint": 0,
     "delay": None, "drop": None, "cross": (), "sketch": 0, "learn_schema": False, "schema_share": None,
@@ -119,7 +119,7 @@ def fit_rows(
 
 
 def _evaluate(record: dict[str, Any], made: Any, tape: Any, stream: Any) -> None:
-    """Put the model beside a constant, on the rows that it was learnt from. Not private."""
+    """Compare the model with a constant on the rows from which it was learnt. Not private."""
     from ..evaluate import beside_constant
 
     found = record["diagnostics"] = beside_constant(made, tape, stream)
@@ -127,7 +127,7 @@ def _evaluate(record: dict[str, Any], made: Any, tape: Any, stream: Any) -> None
 
 
 def _refuse_others(ctx: click.Context, learner: str, given: Mapping[str, Any]) -> None:
-    """Refuse options of runs of rows in order."""
+    """Refuse options for runs of rows in order."""
     from click.core import ParameterSource
 
     for name, value in given.items():
@@ -140,7 +140,7 @@ def _refuse_others(ctx: click.Context, learner: str, given: Mapping[str, Any]) -
 
 
 def _say_what_is_left(error: BaseException, made: Any, directory: RunDirectory) -> None:
-    """Leave nothing where nothing was spent; else say that, in the directory too."""
+    """Leave nothing if nothing was spent; otherwise say what was, in the directory too."""
     with uninterrupted():
         ledger = made.ledger
         entries = [] if ledger is None else ledger.entries()
@@ -255,7 +255,7 @@ def _mechanism(made: Any, plan: Any, stream: Any) -> dict[str, Any] | None:
 
 
 def _noise_of(made: Any, plan: Any, stream: Any) -> tuple[dict[str, Any], str | None]:
-    """Public figures of the noise, of all scores as one vector, and what to warn of."""
+    """Public figures of the noise, for all scores as one vector, and a warning."""
     from ..planning import drowned_fit, in_objective, noise_of_fit
 
     row = noise_of_fit(plan, n=made.n_rows_, x_bound=made.x_bound, intercept=bool(made.fit_intercept))
@@ -297,7 +297,7 @@ def resume_fit(directory: str, path: Path, *, end: bool, others: bool, as_json: 
     with closing(Ledger(adjacency=found.adjacency, journal=path / LEDGER)) as ledger:
         account, sentence = ledger.accounts[0], None
         record = seal.read()
-        if (path / "model.json").exists():  # finished by its own process meanwhile
+        if (path / "model.json").exists():  # finished by its own process in the meantime
             return False
         if record is not None:
             sentence = seal.complete(ledger)["sentence"]

@@ -1,4 +1,4 @@
-"""What the values of options may be, beyond what click knows."""
+"""The types of option values, beyond those of click."""
 
 from __future__ import annotations
 

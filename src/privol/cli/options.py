@@ -1,4 +1,4 @@
-"""Options that several commands share, and how help shows them: the learners' parameters by the same words."""
+"""Options that several commands share, and their help, which describes the learners' parameters in the same words."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar=option.metavar,
             help=f"{option.help}  [default: {option.default}]",
         )(command)
-    for name, about in WIDTHS.items():  # not parameters of the learners but of the loss
+    for name, about in WIDTHS.items():  # parameters of the loss, not of the learners
         flag = f"--{name.replace('_', '-')}-width"
         command = click.option(flag, type=float, help=f"With --loss {name}: {about}")(command)
     return click.option(
@@ -47,7 +47,7 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _about_learners() -> str:
-    """What every learner does, group by group."""
+    """A description of every learner, group by group."""
     told = []
     for group, words in GROUPS.items():
         names = (f"{entry.name} ({entry.about})" for entry in TABLE if entry.group == group)
@@ -56,7 +56,7 @@ def _about_learners() -> str:
 
 
 def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the learner's parameters out of a command's options: those that were given."""
+    """Remove the learner's parameters from a command's options, and return those that were given."""
     found = {option.parameter: options.pop(option.parameter) for option in LEARNER_OPTIONS}
     given = {name: value for name, value in found.items() if value is not None}
     for name in WIDTHS:
@@ -76,7 +76,7 @@ def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def learner_name(name: str | None, given: Mapping[str, Any]) -> str:
-    """Return the name of the learner, by default that for the loss, which must have the given parameters."""
+    """Return the name of the learner, by default the one for the loss; it must have the given parameters."""
     from ..learners import ALL_LEARNERS, default_name
 
     found = default_name(given.get("loss", "logistic"), given) if name is None else name
@@ -90,8 +90,8 @@ def learner_name(name: str | None, given: Mapping[str, Any]) -> str:
 
 
 def budget_in_epsilon(name: str | None, given: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters of a learner with the epsilon that ``--mu`` comes to: it can be shared out."""
-    if "mu" not in given or given.get("calibration") == "published":  # which the learner refuses
+    """Return parameters of a learner with the epsilon that corresponds to ``--mu``, which can be divided."""
+    if "mu" not in given or given.get("calibration") == "published":  # the learner refuses it
         return given
     if "epsilon" in given:
         raise click.UsageError("--epsilon and --mu exclude each other: two ways to state one budget")
@@ -107,7 +107,7 @@ def budget_in_epsilon(name: str | None, given: dict[str, Any]) -> dict[str, Any]
 
 # ---- messages of the library, in the words of the command line ------------------------------------------------
 
-# No part of a path, a quoted cell, an option or a longer word.
+# Not a part of a path, of a quoted cell, of an option or of a longer word.
 _BEFORE, _AFTER = r"""(?<![\w./\\'"-])""", r"""(?![\w/\\'"]|[.-]\w)"""
 _VALUE = r"""'[^']*'|"[^"]*"|\([^)]*\)|\[[^\]]*\]|[\w+-]+(?:\.\w+)*"""
 _OTHER_NAMES = {"random_state": "seed"}

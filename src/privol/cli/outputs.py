@@ -1,4 +1,4 @@
-"""The directory of a run: reserved before anything is spent, and left with a run in it or not at all."""
+"""The directory of a run: reserved before anything is spent, and kept with a run in it or not at all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEFAULT = "privol-run"
 
 @contextmanager
 def printing(left: str = "") -> Iterator[None]:
-    """Say, where nothing can be printed, that it was the output that failed, and what is left (``left``)."""
+    """If nothing can be printed, say that the output failed, and what is left (``left``)."""
     try:
         yield
     except KeyboardInterrupt:
@@ -39,7 +39,7 @@ def printing(left: str = "") -> Iterator[None]:
 
 @contextmanager
 def naming_rows(stream: Any, *, learning: bool = True) -> Iterator[None]:
-    """Let errors of rows name the file and the column: the learners only know numbers."""
+    """Let errors about rows name the file and the column: the learners only know numbers."""
     try:
         yield
     except InvalidRow as error:
@@ -65,7 +65,7 @@ def naming_rows(stream: Any, *, learning: bool = True) -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C, and what interrupts as it does, wait: the few system calls within belong together."""
+    """Delay Ctrl-C and similar interrupts: the few system calls within belong together."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread is interrupted
         yield
         return
@@ -118,7 +118,7 @@ class RunDirectory:
 
     @property
     def shown(self) -> str:
-        """What messages call the directory."""
+        """The name of the directory in messages."""
         return str(self.path) if self._shown is None else self._shown
 
     def _fresh(self) -> Path:
@@ -166,11 +166,11 @@ class RunDirectory:
             )
 
     def keep(self) -> None:
-        """What is in it stays, whatever comes."""
+        """Keep its content, whatever happens."""
         self._kept = True
 
     def drop(self) -> None:
-        """Nothing in it is to stay, after all."""
+        """Remove its content after all."""
         self._kept = False
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

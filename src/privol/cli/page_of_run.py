@@ -1,4 +1,4 @@
-"""The page of a run: its files as HTML, by a template beside this module."""
+"""The page of a run: its files as HTML, by a template in the same folder."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def page_of(run: Path, *, public: bool) -> tuple[str, bool]:
     raw = [words for words in record["warnings"] if words.startswith(_NOT_PRIVATE)]
     warnings = [words for words in record["warnings"] if not public or words not in raw]
     dropped = None if public or record["dropped"] is None else dropped_note(record).plain
-    # how long rows took is not hidden by any noise
+    # no noise hides how long rows took
     facts = [(name, text) for name, text in facts_of(record) if not public or name != "throughput"]
     publishable = record["model_private"] and (public or not (raw or dropped or found))
     values: dict[str, Any] = {
@@ -100,13 +100,13 @@ def _encoded(picture: bytes) -> str:
 
 
 def _spending(run: Path, delta: float) -> dict[str, Any] | None:
-    """Return what the journal of the run says: a table of its accounts, and a picture where there is a course."""
+    """Return the content of the run's journal: a table of its accounts, and a picture if there is a history."""
     from ..ledger import history
     from ..plots import plot_spending
 
     path = run / "ledger.jsonl"
     if not path.exists():
-        return None  # the learner had a ledger of its own
+        return None  # the learner had its own ledger
     steps = history(path)
     last = {step.plan_id: step for step in steps}
     finite = [step for step in steps if math.isfinite(step.mu_squared)]
@@ -127,7 +127,7 @@ def _spending(run: Path, delta: float) -> dict[str, Any] | None:
 
 
 def _shapes(run: Path) -> dict[str, Any] | None:
-    """Return what the model makes of each column; None of models whose noise nobody can say."""
+    """Return the shapes of the columns; None for models whose noise is unknown."""
     from ..explaining import explain
     from ..state import load_learner, read_record
     from ..streams import Schema
@@ -145,7 +145,7 @@ def _shapes(run: Path) -> dict[str, Any] | None:
 
 
 def _scores(found: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, list[str]]]]]:
-    """Yield a heading and rows of figures; the first row has the heads of the columns."""
+    """Yield a heading and rows of figures; the first row has the headers of the columns."""
     constant = {"accuracy": found["majority_accuracy"], "auc": 0.5}
     if not found["classification"]:
         constant = {"r_squared": 0.0, "root_mean_squared_error": found["deviation_of_targets"]}
@@ -170,7 +170,7 @@ def _rows_of(scores: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[st
 
 
 def _environment(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what wrote the page; the run itself knows the release of privol that made it."""
+    """Yield the versions that wrote the page; the run itself records the release of privol that made it."""
     from ..config import show_config
 
     yield "privol of the run", record["privol"]

@@ -82,7 +82,7 @@ def predict(run: str, file: str, out: str | None, as_json: bool, **options: Any)
 
 
 def _say_cells(stream: Any) -> None:
-    """Say which cells the model's schema does not take as they are: of these rows it knows less than it might seem."""
+    """Say which cells the model's schema cannot use unchanged: it knows less of these rows than it might seem."""
     from ..tables import cells_note
 
     if stream.cells:
@@ -91,7 +91,7 @@ def _say_cells(stream: Any) -> None:
 
 
 def has_model(run: str) -> None:
-    """Say why a run has no model, where it has none."""
+    """Say why a run has no model, if it has none."""
     folder = Path(run)
     if (folder / "model.json").exists():
         return
@@ -99,7 +99,7 @@ def has_model(run: str) -> None:
         record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         status, rows = record["status"], record["rows"]
     except (OSError, ValueError, KeyError, TypeError):
-        return  # no run at all: said when its model is looked for
+        return  # not a run at all: reported when its model is requested
     if status == "failed":
         raise StateError(f"{folder}: the run has no model, because its fit failed, and released nothing")
     how = "it was interrupted" if status in ("interrupted", "ended") else "its rows ended"
@@ -108,7 +108,7 @@ def has_model(run: str) -> None:
 
 
 def _write(learner: Any, stream: Any, target: Path, cut: float) -> int:
-    """Write the predictions whole or not at all."""
+    """Write the predictions completely or not at all."""
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     try:
         with open(draft, "x", encoding="utf-8", newline="") as file:
@@ -124,7 +124,7 @@ def _write(learner: Any, stream: Any, target: Path, cut: float) -> int:
 
 
 def _cut_of(learner: Any, record: dict[str, Any]) -> float:
-    """How long the gradients of the run's rows could be: what a score says of probabilities depends on it."""
+    """How long the gradients of the run's rows could be: the probabilities for a score depend on it."""
     from ..explaining import cut_of
     from ..streams import Schema
 
@@ -135,7 +135,7 @@ def _cut_of(learner: Any, record: dict[str, Any]) -> float:
 
 
 def _predictions(learner: Any, stream: Any, file: IO[str], cut: float) -> Iterator[int]:
-    """Write block after block; yield the number of rows of each."""
+    """Write block by block; yield the number of rows of each."""
     from .._core._rows import squared_norms
     from ..explaining import probabilities
     from ..losses import get_loss

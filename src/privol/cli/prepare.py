@@ -1,4 +1,4 @@
-"""What comes before a run: rows are opened, their encoding is learnt where need be, and a learner gets its settings."""
+"""The steps before a run: open the rows, learn their encoding where necessary, and configure the learner."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .streams import open_for_run, rows_that_taught
 
 __all__ = ["Ready", "check_labels", "prepare", "say_spent", "weights_of"]
 
-# Where nobody knows the rows, the first epoch has so many steps: that is less noise than epochs have that double from a
-# small one. But the default weight of dpftrl is made for an epoch's rows, and would be too large by far
-# (docs/guarantee.md). An encoding is learnt as if so many rows were to come.
+# If the number of rows is unknown, the first epoch has this many steps, which needs less noise than epochs that double
+# from a small one. But the default weight of dpftrl is made for the rows of an epoch, and would be far too large
+# (docs/guarantee.md). An encoding is learnt as if this many rows were to come.
 _STEPS, _ROWS, _EXPECTED = 1 << 20, {"dpftrl": 10_000}, 100_000
 
 
@@ -71,7 +71,7 @@ class Ready:
 
     @property
     def renewed(self) -> bool:
-        """Whether the run goes on beyond its horizon."""
+        """Whether the run continues beyond its horizon."""
         return getattr(self.made, "renewal", "none") != "none"
 
 
@@ -96,11 +96,11 @@ def prepare(
     delay: int | None,
     talking: bool,
 ) -> Ready:
-    """Do all of a run but learn its rows. What ``stack`` is given closes the ledger."""
+    """Do everything of a run except learning its rows. Whatever ``stack`` receives closes the ledger."""
     from ..ledger import Ledger
 
     if diagnostics:
-        from .. import plots  # noqa: F401 (a missing package is to be found before the run, not after it)
+        from .. import plots  # noqa: F401 (a missing package is detected before the run, not after it)
     given = budget_in_epsilon(learner, given_parameters(options))
     if seed is not None:
         given["random_state"] = seed
@@ -118,7 +118,7 @@ def prepare(
         raise click.UsageError("--private-metrics needs a run that ends at its horizon: --renewal none")
     private: Any = None
     limit: dict[str, float] = {}
-    own: float | None = None  # mu of the schema, where it has a share of the budget
+    own: float | None = None  # mu of the schema, if it has a share of the budget
     if schema_share is not None:
         if private_metrics is not None:
             raise click.UsageError("--schema-share and --private-metrics exclude each other: both take a share")
@@ -155,7 +155,7 @@ def prepare(
         stated = rows
         if rows is not None and encoder is not None and not encoder.reused_:
             stated = rows - encoder.plan_.rows
-        if own is None and is_learnt(inputs) and inputs["first_row"] == 1:  # as the encoder found it to be better
+        if own is None and is_learnt(inputs) and inputs["first_row"] == 1:  # as the encoder found better
             from ..encoding.phases import SHARE_OF_ALL
 
             given, _, _ = _split_off(learner_name(learner, given), given, SHARE_OF_ALL)
@@ -219,7 +219,7 @@ def prepare(
 
 @contextmanager
 def _said_as_spent(encoder: Any, directory: RunDirectory) -> Iterator[None]:
-    """Leave the ledger, and say so, where an encoding was paid for and no run follows."""
+    """Keep the ledger, and say so, if an encoding was paid for and no run follows."""
     try:
         yield
     except BaseException as error:
@@ -229,7 +229,7 @@ def _said_as_spent(encoder: Any, directory: RunDirectory) -> Iterator[None]:
 
 @contextmanager
 def _short_of_rows(unsized: bool) -> Iterator[None]:
-    """Let the error about rows that end before an encoding is learnt speak of options."""
+    """Let the error about rows that end before an encoding is learnt mention options."""
     says = "n_rows must be the number of its rows"
     try:
         yield
@@ -242,7 +242,7 @@ def _short_of_rows(unsized: bool) -> Iterator[None]:
 
 
 def say_spent(error: BaseException, encoder: Any, directory: RunDirectory) -> None:
-    """Leave the ledger, and say so, where an encoding was paid for: that an error came later tells how it went."""
+    """Keep the ledger, and say so, if an encoding was paid for: a later error reveals something of its result."""
     note = None if encoder is None else spent_note(encoder, "model", directory.path / "ledger.jsonl")
     if note is not None:
         directory.keep()
@@ -252,10 +252,10 @@ def say_spent(error: BaseException, encoder: Any, directory: RunDirectory) -> No
 def _regression(
     trial: Any, learner: str | None, stated: bool, file: str | None, options: Mapping[str, Any]
 ) -> bool | None:
-    """Whether the command asks for real targets (None: it does not say), before labels are learnt that do not fit."""
+    """Whether the command requires real targets (None: it does not say), before unsuitable labels are learnt."""
     from ..losses import get_loss
 
-    loss = get_loss(trial.loss)  # that of a learner which has no other, where the command does not state it
+    loss = get_loss(trial.loss)  # the loss of a learner that has only one, if the command does not state it
     real = loss.kind == "regression" and (stated or learner is not None)
     if real and (file is None or options["classes"] is not None or options["positive"] is not None):
         _refuse_labels(loss, file)
@@ -279,7 +279,7 @@ def _horizon(stream: Any, stated: int | None, talking: bool, renewed: bool) -> i
 
 
 def _counted_in_itself(file: str | None, options: Mapping[str, Any]) -> bool:
-    """Whether an input says how many rows it has, so that nothing is read to count them."""
+    """Whether an input states its number of rows, so that nothing is read to count them."""
     if file is None:
         return True
     if file == "-":
@@ -313,7 +313,7 @@ def _make(name: str, parameters: dict[str, Any]) -> Any:
 
 
 def weights_of(given: dict[str, float], classes: tuple[Any, ...] | None) -> dict[Any, float]:
-    """Class weights by the labels as the learner gets them."""
+    """Class weights by the labels as the learner receives them."""
     import numpy as np
 
     from ..encoding.labels import label_key
@@ -331,7 +331,7 @@ def weights_of(given: dict[str, float], classes: tuple[Any, ...] | None) -> dict
 def _split(
     name: str, given: dict[str, Any], share: float, windows: int | None
 ) -> tuple[dict[str, Any], Any, dict[str, float]]:
-    """Share a budget between models and metrics: the models' parameters, the metrics, and the limit of both."""
+    """Divide a budget between models and metrics: the models' parameters, the metrics, and the limit of both."""
     from ..evaluate import PrivateMetrics
     from ..guarantees import split_budget
 
@@ -348,7 +348,7 @@ def _split(
 
 
 def _split_off(name: str, given: dict[str, Any], share: float) -> tuple[dict[str, Any], float, dict[str, float]]:
-    """Share a budget between models and their schema: the models' parameters, the schema's mu, the limit of both."""
+    """Divide a budget between models and their schema: the models' parameters, the schema's mu, the limit of both."""
     from ..guarantees import split_budget
 
     epsilon, delta = _with_budget(name, given, "--schema-share")
@@ -386,9 +386,10 @@ def check_labels(made: Any, stream: Any, file: str | None) -> None:
         needed = "--classes NEGATIVE,POSITIVE (or more), or --positive LABEL"
         if schema is not None:
             needed = f"negative and positive, or classes, under [target] of {schema.name}"
-        elif isinstance(made, OfflineLearner):  # others learn them by themselves
+        elif isinstance(made, OfflineLearner):  # other learners learn them themselves
             needed += ", or --schema with one that privol info FILE --private has learnt, under a budget of its own"
-        elif file == "-" and stream.schema is None:  # a pipe may be alive, so nothing is learnt of it unasked
+        # a pipe may be live, so nothing is learnt from it without a request
+        elif file == "-" and stream.schema is None:
             needed += ", or --learn-schema, which learns them and the columns from the first rows"
         raise InvalidParameter(
             f"the {loss.name} loss needs the public labels: {needed}; for real targets choose --loss "

@@ -20,14 +20,14 @@ _EVERY_OF_A_LOG = 60.0  # seconds, where stderr is no terminal
 
 @contextmanager
 def counting(source: str, *, wanted: bool) -> Iterator[None]:
-    """Say that the rows are being counted, which takes as long as decompressing them, if stderr is a terminal."""
+    """Say on a terminal that the rows are being counted, which takes as long as decompressing them."""
     with _saying(f"counting the rows of {source} (--horizon N does without)", wanted):
         yield
 
 
 @contextmanager
 def fitting(source: str, *, wanted: bool) -> Iterator[None]:
-    """Say that all rows are read and fitted, if stderr is a terminal."""
+    """Say on a terminal that all rows are read and fitted."""
     with _saying(f"reading all rows of {source}, and fitting them", wanted):
         yield
 
@@ -62,12 +62,12 @@ def watched(
     start = now()
 
     def told(learner: Any) -> tuple[int, str]:
-        """Rows so far, and the words of the progress."""
+        """The rows so far, and the text of the progress."""
         from ..guarantees import format_up, gdp_epsilon
         from ..learners.views import run_of
 
         run = run_of(learner)
-        rows = 0 if run is None else run.n_rows  # also of a run that is kept now and then only
+        rows = 0 if run is None else run.n_rows  # also for a run that is only kept now and then
         mu, rate = learner.ledger_.spent.mu, rows / max(now() - start, 1e-9)
         spent = "no guarantee" if math.isinf(mu) else f"epsilon {format_up(gdp_epsilon(mu, delta), 3)}"
         left = ""
@@ -89,7 +89,7 @@ def watched(
         return True
 
     def log(words: str) -> None:
-        with suppress(OSError):  # whoever reads the log may be gone: no reason to end a run
+        with suppress(OSError):  # the reader of the log may be gone: no reason to end a run
             click.echo(words, err=True)
 
     def line(learner: Any, stream: Any) -> None:
@@ -97,7 +97,7 @@ def watched(
             log(told(learner)[1])
 
     def next_stage(words: str) -> None:
-        if now() - start >= _EVERY_OF_A_LOG:  # a run that has lasted
+        if now() - start >= _EVERY_OF_A_LOG:  # a long run
             log(f"comparing: {words}")
 
     yield line, next_stage

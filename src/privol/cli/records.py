@@ -1,4 +1,4 @@
-"""What is said and written of a run: its record, and the files of its directory."""
+"""The description of a run: its record, and the files of its directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = [
 ]  # fmt: skip
 
 _SHOWN_RELEASES = 12
-#: From this share of a column's cells on, a schema probably declares another column than the data have.
+#: From this share of a column's cells on, the schema was probably made for another column.
 _MISDECLARED = 0.9
 _NOT_PRIVATE = "NOT PRIVATE: counted on the raw rows and covered by no guarantee; do not publish"
 
@@ -23,12 +23,12 @@ def _json_number(x: float) -> float | str:
 
 
 def describe_cells(stream: Any) -> dict[str, Any] | None:
-    """Return the counts of cells that the stream's schema does not take as they are; None where there are none."""
+    """Return the counts of cells that the stream's schema cannot use unchanged; None if there are none."""
     return {"rows": stream.cell_rows, "columns": stream.cells} if stream.cells else None
 
 
 def describe_dropped(stream: Any) -> dict[str, Any] | None:
-    """Return the counts of rows that a stream left out; None where there are none."""
+    """Return the counts of rows that a stream dropped; None if there are none."""
     return {"private": False, "notice": _NOT_PRIVATE, "rows": stream.counts} if stream.counts else None
 
 
@@ -66,19 +66,20 @@ def describe_run(
     users = None
     if guarantee.rows_per_user is not None:
         of_users: dict[str, float] = {}
-        for account in ledger.accounts:  # the figure of the models covers what taught, where both count users' rows
+        # the models' figure covers the rows that taught, if both count the rows of users
+        for account in ledger.accounts:
             of_users[account.group] = max(of_users.get(account.group, 0.0), account.guarantee.user_mu)
         mu = compose_gdp(list(of_users.values()))
         users = {"most_rows": guarantee.rows_per_user, **figures_of(mu, gdp_epsilon(mu, delta))}
-    # runs on different rows of the stream cost together what the most expensive costs
+    # runs on different rows of the stream together cost as much as the most expensive one
     groups: dict[str, float] = {}
     for account in ledger.accounts:
         groups[account.group] = max(groups.get(account.group, 0.0), account.guarantee.mu)
     reserved, spent = compose_gdp(list(groups.values())), ledger.spent
-    # the learner's own figure is exact, where composing would round it up; what it stands beside may cost more
+    # the learner's own figure is exact, whereas composing would round it up; another run of the group may cost more
     alone = len(groups) == 1 and max(groups.values()) <= guarantee.mu
     reserved_epsilon = guarantee.epsilon(delta) if alone else gdp_epsilon(reserved, delta)
-    bounded = math.isfinite(plan.problem.radius)  # else no score is the largest
+    bounded = math.isfinite(plan.problem.radius)  # otherwise no score is the largest
     noise = noise_row(plan, rows[-1], early=early) if rows and bounded else None
     mechanism = mechanism_record(plan, n if early else None)
     warnings = [*weaknesses(whole, rows=n if unsized else max(n, plan.problem.horizon)), *_warnings(made, noise)]
@@ -120,7 +121,7 @@ def describe_run(
         },
         "releases": made.n_releases_,
         "release_rows": rows if len(rows) <= _SHOWN_RELEASES else [rows[0], rows[-1]],
-        # of the points: the average of them that is shown has less
+        # for the points: their average, which is shown, has less
         "noise": None
         if noise is None
         else noise_record(noise, stream, bound=getattr(plan, "tuning", None) is not None),
@@ -135,7 +136,7 @@ def describe_run(
 
 
 def noise_record(noise: Any, stream: Any, *, bound: bool) -> dict[str, Any]:
-    """Return figures of the last release's noise as JSON values; of a target that has a range in its own units too."""
+    """Return figures of the last release's noise as JSON values; for a target with a range also in its own units."""
     found = {name: None if math.isinf(value) else value for name, value in asdict(noise).items()}
     span = None if stream.schema is None or stream.schema.target is None else stream.schema.target.range
     units = None if span is None else (span[1] / 2 - span[0] / 2) * noise.score_std
@@ -143,7 +144,7 @@ def noise_record(noise: Any, stream: Any, *, bound: bool) -> dict[str, Any]:
 
 
 def _warnings(made: Any, noise: Any) -> list[str]:
-    """What of a run's public figures nobody can have wanted; ``noise``: of the last release, None without one."""
+    """Public figures of a run that are surely unwanted; ``noise``: of the last release, None without one."""
     from ..planning import drowning
 
     releases, n = made.plan_.releases, made.n_rows_
@@ -164,7 +165,7 @@ def _warnings(made: Any, noise: Any) -> list[str]:
 
 
 def _more_than_kept(guarantee: Any, stream: Any) -> list[str]:
-    """Say where a budget is for more rows of a user, or for nearer ones, than the stream keeps. Public numbers."""
+    """Say if a budget covers more rows of a user, or closer ones, than the stream keeps. Public numbers."""
     kept = stream.rows_per_user
     if guarantee.unit != "user" or kept is None:
         return []
@@ -184,7 +185,7 @@ def figures_of(mu: float, epsilon: float) -> dict[str, Any]:
 
 
 def _release_rows(releases: Any, made: int, n: int) -> list[int]:
-    """First releases made, and the last, which may have come after the run's last row whatever was planned."""
+    """The first releases made, and the last, which may have come after the run's last row, whatever was planned."""
     if made == 0:
         return []
     shown = range(1, made + 1) if made <= _SHOWN_RELEASES else (1, *range(made - _SHOWN_RELEASES, made + 1))
@@ -236,7 +237,7 @@ def write_run(
         epsilon = made.guarantee_.epsilon() if (stated := epsilon_of(made)) is None else stated
         title = f"{record['learner']}, {loss} loss, {record['source']}, epsilon {epsilon:.4g}"
         picture = plot_comparison(metrics, title=title, releases=record["release_rows"])
-        # not private, so not for everybody on this machine
+        # not private, so only the owner may read it
         own = _line({"format": "privol.metrics", "version": 1, **metrics})
         write_atomically(folder / "metrics.json", own, mode=0o600)
         write_atomically(folder / "plot.png", picture, mode=0o600)
@@ -256,7 +257,7 @@ def write_run(
 
 
 def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:
-    """What the diagnostics show that nobody can have wanted. Not private."""
+    """Findings of the diagnostics that are surely unwanted. Not private."""
     doubts = [] if found["cells"] is None else _misdeclared(found["cells"], learnt=x_bound_from == "encoding")
     if found["majority_accuracy"] == 1.0:
         doubts.append(
@@ -272,7 +273,7 @@ def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:
             "range under [target] of a schema maps targets to -1 ... 1"
         )
     scaled = found["rows_scaled_to_x_bound"]
-    # a learnt encoding's bound is the usual norm of its rows, which many exceed by a little
+    # a learnt encoding's bound is the usual norm of its rows, which many slightly exceed
     if scaled > rows / 2 and x_bound_from != "encoding":
         doubts.append(
             f"NOT PRIVATE: {scaled:,} of {rows:,} rows were longer than the bound and were scaled to it; --x-bound "
@@ -289,7 +290,7 @@ def _constant(found: dict[str, Any]) -> list[str]:
 
 
 def doubts_of_fit(found: dict[str, Any]) -> list[str]:
-    """What the diagnostics of a fit show that nobody can have wanted. Not private."""
+    """Findings of the diagnostics of a fit that are surely unwanted. Not private."""
     return _beside(found, found["final_model"], None)
 
 
@@ -312,7 +313,7 @@ def _beside(found: dict[str, Any], last: dict[str, Any], best: dict[str, Any] | 
 
 
 def _misdeclared(cells: dict[str, Any], *, learnt: bool) -> list[str]:
-    """Say of which columns a schema clips, misses or does not know nearly all cells."""
+    """Name the columns in which a schema clips, misses or does not know nearly all cells."""
     most = {
         name: f"{name!r} ({', '.join(f'{n:,} {kind}' for kind, n in found.items())})"
         for name, found in cells["columns"].items()

@@ -82,7 +82,7 @@ def reproduce(
         )
     place = Path(out)
     place.mkdir(parents=True, exist_ok=True)
-    _write_index(place)  # fails before anything is measured where nothing could be written
+    _write_index(place)  # fails before any measurement if nothing can be written
     results = []
     for figure in figures:
         if figure.name in left_out:
@@ -145,7 +145,7 @@ def _list(figures: list[Figure], as_json: bool) -> None:
 
 
 def _write(place: Path, result: Result, picture: bytes | None) -> None:
-    """Write one result, then the index of all that are in the folder."""
+    """Write one result, then the index of all results in the folder."""
     from .._files import write_atomically
 
     image = None if picture is None else f"{result.file}.png"

@@ -1,4 +1,4 @@
-"""``privol resume``: continue a run that a crash, an error or Ctrl-C cut short."""
+"""``privol resume``: continue a run that a crash, an error or Ctrl-C interrupted."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def resume(
 
 
 def _end(directory: str, path: Path, as_json: bool, quiet: bool) -> None:
-    """End a run where it was kept last."""
+    """End a run at its last checkpoint."""
     from .._files import write_atomically
     from ..ledger import Ledger
     from ..state import State
@@ -145,7 +145,7 @@ def _end(directory: str, path: Path, as_json: bool, quiet: bool) -> None:
         "spent": {"mu": "inf" if math.isinf(spent.mu) else spent.mu},
         "sentence": learner.guarantee_.sentence() if shown else None,
     }
-    # what Ctrl-C may have left is about an earlier row
+    # the remains of Ctrl-C concern an earlier row
     write_atomically(path / "run.json", json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
     with printing(f"; the run is in {directory}"):
         if as_json:

@@ -70,7 +70,7 @@ _WORDS = "privol.cli.run.words"
 
 
 class _RunCommand(GroupedCommand):
-    """Remembers its words, for whoever resumes the run."""
+    """Remembers its words, for resuming the run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = list(args)
@@ -281,7 +281,7 @@ def learn_rows(
     from ..state import State
 
     if diagnostics:
-        from .. import plots  # noqa: F401 (a missing package is to be found before the run, not after it)
+        from .. import plots  # noqa: F401 (a missing package is detected before the run, not after it)
     with ExitStack() as stack:
         ready = prepare(
             directory, stack, file=file, learner=learner, horizon=horizon, options=options, kept=kept,
@@ -289,7 +289,7 @@ def learn_rows(
             private_metrics=private_metrics, metric_windows=metric_windows, seed=seed, diagnostics=diagnostics,
             delay=delay, talking=not (as_json or quiet),
         )  # fmt: skip
-        if kept is not None:  # what learnt the encoding is gone; of older runs nothing is known
+        if kept is not None:  # the data that taught the encoding are gone; for older runs nothing is known
             ready = replace(ready, encoding=command.get("encoding"))
         command = {**command, "encoding": ready.encoding}
         made, stream = ready.made, ready.stream
@@ -306,7 +306,7 @@ def learn_rows(
             if state is not None and ready.taught is not None:
                 if kept is None:
                     state.keep_taught(ready.taught)
-                elif state.knows_taught:  # of a pipe nobody does
+                elif state.knows_taught:  # not for a pipe
                     state.check_taught(ready.taught)
             with _saying_what_helps(stream, ready.stated), shown as (tick, stage):
                 ended = _learn(made, stream, state, diagnostics, delay or 0, ready.private, tick, stage, report)
@@ -342,7 +342,7 @@ def learn_rows(
 def _report(
     directory: RunDirectory, ready: Ready, ended: _Ended, *, resumed: bool, unread: bool, delay: int
 ) -> dict[str, Any]:
-    """Write all that there is to say of the run; Ctrl-C waits."""
+    """Write the whole report of the run; Ctrl-C waits."""
     with uninterrupted():
         made, stream = ready.made, ready.stream
         released, whole = None, made.guarantee_
@@ -374,7 +374,7 @@ def _report(
 
 
 def say_what_is_left(error: BaseException, made: Any, directory: RunDirectory, encoder: Any) -> None:
-    """Say, and see to it, that what was learnt before an error stays."""
+    """Make sure that what was learnt before an error stays, and say so."""
     from ..learners.views import run_of
 
     run = run_of(made)
@@ -391,7 +391,7 @@ def say_what_is_left(error: BaseException, made: Any, directory: RunDirectory, e
 
 @contextmanager
 def _saying_what_helps(stream: Any, stated: int | None) -> Iterator[None]:
-    """Let an error about a stated horizon say what to do; only reading showed that there are more rows."""
+    """Let an error about a stated horizon suggest a remedy; only reading showed that there are more rows."""
     try:
         yield
     except BudgetExceeded as error:
@@ -407,7 +407,7 @@ def _saying_what_helps(stream: Any, stated: int | None) -> Iterator[None]:
 
 @dataclass
 class _Ended:
-    """How learning went: ``interrupted`` says what Ctrl-C struck, ``windows`` are the metrics released by then."""
+    """The outcome of learning: ``interrupted`` names the signal, ``windows`` are the metrics released by then."""
 
     seconds: float
     windows: list[Any]
@@ -426,7 +426,7 @@ def _learn(
     stage: Callable[[str], None],
     report: Callable[[_Ended], object],
 ) -> _Ended:
-    """Learn the rows; where a comparison follows, what there is to say of the run is written before it."""
+    """Learn the rows; if a comparison follows, the report of the run is written before it."""
     from ..learners.views import end_run, run_of
 
     ended = _Ended(0.0, [])
@@ -459,7 +459,7 @@ def _learn(
     except KeyboardInterrupt:
         if run_of(made) is None:
             raise  # before the first row
-        end_run(made)  # without a release: the schedule decides when there is one, not the interrupt
+        end_run(made)  # without a release: the schedule, not the interrupt, decides when there is one
         ended.interrupted = doing
     ended.seconds = ended.seconds or time.perf_counter() - start
     return ended
@@ -467,7 +467,7 @@ def _learn(
 
 @contextmanager
 def _keeping_rows() -> Iterator[None]:
-    """Say which file it is that cannot be written, and what does without it."""
+    """Name the file that cannot be written, and an alternative that works without it."""
     try:
         yield
     except OSError as error:

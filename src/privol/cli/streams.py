@@ -1,4 +1,4 @@
-"""From options to streams: what to learn from, and how to read rows again for a saved model."""
+"""From options to streams: the rows to learn from, and how to read rows again for a saved model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 _STDIN = "-"
 
-#: What a schema states and where, by the parameter that would state it otherwise.
+#: What a schema states and where, by the parameter that states it otherwise.
 _IN_SCHEMA = {
     "target": "the target's column is stated in the schema: column under [target]",
     "classes": "the labels are stated in the schema: negative and positive under [target]",
@@ -126,10 +126,10 @@ def stream_options(command: Any) -> Any:
 
 
 def unread_pipe() -> bool:
-    """Whether somebody pipes something in, which is read only where FILE is -."""
+    """Whether something is piped in that is not read, because FILE is not -."""
     try:
         return stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode)
-    except (AttributeError, OSError, ValueError):  # there is no standard input, or it is no file
+    except (AttributeError, OSError, ValueError):  # there is no standard input, or it is not a file
         return False
 
 
@@ -206,7 +206,7 @@ def parts_for_run(file: str, options: Mapping[str, Any]) -> list[Any]:
 
 
 def _behind(file: str | None, given: Mapping[str, Any], schema: Any, first_row: int, **how: Any) -> Any:
-    """Open rows, from this one on, by a schema that the first ones taught."""
+    """Open rows, from a given one on, by a schema that the first ones taught."""
     from ..data import covtype_path
     from ..streams import open_stream
 
@@ -285,7 +285,7 @@ def width_of_schema(path: str) -> tuple[int, float | None, Any]:
 
 
 def open_for_model(file: str, run: str, record: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Open rows to be predicted, encoded as the model's rows were; a target column is recognised and left out."""
+    """Open rows to predict, encoded like the model's rows; a target column is recognised and ignored."""
     inputs = record["inputs"] or {}
     if inputs.get("schema") is not None:
         if "rows" in inputs["schema"]:
@@ -308,8 +308,8 @@ def _open_by_schema(file: str, run: str, record: Mapping[str, Any], options: dic
         written.pop("names", None)
     stated = written.pop("format", None)
     if options["format"] is None and stated is not None and by_name(file) in (None, FORMATS[stated]):
-        written["format"] = stated  # rows in another format than the run's are known by their name or content
-    # what the model never saw cannot matter to its predictions
+        written["format"] = stated  # rows in another format than the run's are recognised by name or content
+    # columns that the model never saw do not affect its predictions
     others = "drop" if schema.others == "refuse" else schema.others
     schema = replace(schema, file_options=tuple(written.items()), others=others, name=f"the schema of {Path(run)}")
     return open_stream(file, schema=schema, target=False, format=options["format"], count_cells=True)
@@ -338,7 +338,7 @@ def _open_by_columns(
     known: Any = inputs.get("feature_names")
     labels = {} if classes is None else {"positive": classes["values"][1]}
     plain = {word: options[word] for word in ("header", "format")}
-    # as in the run, where the rows may be in such a format again
+    # as in the run, whose rows may have had such a format too
     for kind in FORMATS.values():
         fits = by_name(file) in (None, kind) and options["format"] in (None, kind.name)
         for word in kind.options:
@@ -360,7 +360,7 @@ def _open_by_columns(
         except StreamError:
             if found is None:
                 raise
-            break  # no such target here: the first look says what does not fit
+            break  # no such target here: the first attempt says what is wrong
         except InvalidParameter as error:
             if file == _STDIN:
                 raise StreamError(
@@ -388,14 +388,14 @@ def _open_by_columns(
 
 
 def _among(known: list[str] | None, names: tuple[str, ...] | None) -> bool:
-    """Whether the model's columns are all here, but others are as well, or they come in another order."""
+    """Whether the model's columns are all here, among others or in another order."""
     return known is not None and names is not None and list(names) != known and set(known) <= set(names)
 
 
 def _open_by_names(
     file: str, run: str, names: list[str], ranges: list[tuple[float, float] | None] | None, plain: Mapping[str, Any]
 ) -> Any:
-    """Open the model's columns by their names; what the model never saw cannot matter to its predictions."""
+    """Open the model's columns by their names; columns that it never saw do not affect its predictions."""
     from ..streams import Schema, open_stream
 
     pairs = [None] * len(names) if ranges is None else ranges

@@ -1,4 +1,4 @@
-"""Help by topics: a command with many options shows those that most need, and the others where they are asked for."""
+"""Help by topics: a command with many options shows the most common ones, and the others on request."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class GroupedCommand(click.Command):
             formatter.write_dl([*topics, learners, (ALL, "All of these, and what else is to be known")])
 
     def _records(self, ctx: click.Context) -> dict[str, tuple[str, str]]:
-        """Return what the help says of each option, by its parameter."""
+        """Return the help text of each option, by its parameter."""
         found: dict[str, tuple[str, str]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)

@@ -1,4 +1,4 @@
-"""``privol verify``: guarantees of runs and of ledgers, computed again by somebody else's arithmetic."""
+"""``privol verify``: guarantees of runs and of ledgers, recomputed by independent code."""
 
 from __future__ import annotations
 

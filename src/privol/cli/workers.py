@@ -1,4 +1,4 @@
-"""``privol run --workers``: rows in many files, which workers read; one curator learns from their sums."""
+"""``privol run --workers``: workers read rows in many files; one curator learns from their sums."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .streams import open_for_run, parts_for_run
 
 __all__ = ["MPI", "PartsOfFile", "learn_parts", "resume_parts", "run_parts"]
 
-#: Of ``--workers``: the processes of an MPI job.
+#: The value of ``--workers`` for the processes of an MPI job.
 MPI = "mpi"
 _FIT = ("adaptive", "dpftrl", "pqftl", "objective-perturbation", "output-perturbation")
-#: What needs the rows here, or in one stream, and the value that asks for nothing.
+#: Options that need the rows here, or in one stream, with the values that request nothing.
 _NOT_HERE: dict[str, Any] = {
     "private_metrics": None, "metric_windows": None, "delay": None, "drop": None, "cross": (), "schema_share": None,
 }  # fmt: skip
 
 
 class PartsOfFile:
-    """What is declared of all files together: the stream that reads them in one process, of which no row is read."""
+    """The declarations for all files together: the stream that reads them in one process, of which no row is read."""
 
     def __init__(self, stream: Any, parts: list[Any]) -> None:
         self._stream, self.parts = stream, parts
@@ -43,7 +43,7 @@ class PartsOfFile:
 
 
 def run_parts(ctx: click.Context, out: str | None, command: dict[str, Any], *, workers: str, **options: Any) -> None:
-    """Do what a command with ``--workers`` says, in this process and, with MPI, in those beside it."""
+    """Execute a command with ``--workers``, in this process and, with MPI, in the other ranks."""
     with _crew_of(workers) as crew:
         if not crew.curator:
             crew.serve()
@@ -59,7 +59,7 @@ def run_parts(ctx: click.Context, out: str | None, command: dict[str, Any], *, w
 
 
 def resume_parts(directory: RunDirectory, command: dict[str, Any], kept: Mapping[str, Any], **options: Any) -> None:
-    """Go on with a run that was kept."""
+    """Resume a run that was kept."""
     with _crew_of(options.pop("workers")) as crew:
         if crew.curator:
             learn_parts(directory, command, kept, crew, **options)
@@ -69,7 +69,7 @@ def resume_parts(directory: RunDirectory, command: dict[str, Any], kept: Mapping
 
 @contextmanager
 def _crew_of(workers: str) -> Iterator[Any]:
-    """The workers that an option names; those of MPI learn of an error here."""
+    """The workers that an option names; those of MPI receive an error from here."""
     from ..distributed import DaskCrew, LocalCrew, RankCrew, Ranks
 
     if workers == MPI:
@@ -88,7 +88,7 @@ def _crew_of(workers: str) -> Iterator[Any]:
 
 
 def _check(ctx: click.Context, options: Mapping[str, Any]) -> None:
-    """Refuse what needs the rows in this process."""
+    """Refuse options that need the rows in this process."""
     from click.core import ParameterSource
 
     if options["learner"] not in (None, *_FIT):
@@ -150,7 +150,7 @@ def learn_parts(
     from ..state import State
     from .run import say_what_is_left
 
-    del diagnostics, learn_schema  # nothing is said of the rows, and nothing learnt of their columns
+    del diagnostics, learn_schema  # nothing is said of the rows, and nothing is learnt about their columns
     options = {name: value for name, value in options.items() if name not in _NOT_HERE}
     given = budget_in_epsilon(learner, given_parameters(options))
     given |= {} if seed is None else {"random_state": seed}
