@@ -33,21 +33,26 @@ def files(here):
         X = rng.uniform(-1.0, 1.0, size=(n, 3))
         score = X @ [1.0, -1.0, 0.5]
         body = [
-            [*map(repr, x.tolist()), "yes" if s > 0 else "no", repr(float(s) / 3)]
-            for x, s in zip(X, score, strict=True)
+            [*map(repr, x.tolist()), "yes" if s > 0 else "no", repr(float(s) / 3), f"u{i % 90}"]
+            for i, (x, s) in enumerate(zip(X, score, strict=True))
         ]
-        write(here / "rows" / f"{k}.csv", ["a", "b", "c", "label", "value"], body)
+        write(here / "rows" / f"{k}.csv", ["a", "b", "c", "label", "value", "who"], body)
     columns = "".join(f"[columns.{name}]\nrange = [-1, 1]\n" for name in "abc")
     drop = '[columns.{}]\ndrop = true\n[target]\ncolumn = "{}"\n{}'
-    (here / "labels.toml").write_text(columns + drop.format("value", "label", 'negative = "no"\npositive = "yes"\n'))
-    (here / "values.toml").write_text(columns + drop.format("label", "value", "range = [-1, 1]\n"))
+    labels = drop.format("value", "label", 'negative = "no"\npositive = "yes"\n')
+    values = drop.format("label", "value", "range = [-1, 1]\n")
+    free, capped = "[columns.who]\ndrop = true\n", '[user]\ncolumn = "who"\nmax_rows = 2\n'
+    (here / "labels.toml").write_text(columns + free + labels)
+    (here / "values.toml").write_text(columns + free + values)
+    (here / "labels-capped.toml").write_text(columns + capped + labels)
+    (here / "values-capped.toml").write_text(columns + capped + values)
     return here
 
 
-def words_of(name, out, *more):
+def words_of(name, out, *more, capped=False):
     options, real = LEARNERS[name]
-    schema = "values.toml" if real else "labels.toml"
-    return ("run", "rows/*.csv", "--schema", schema, *options, "--seed", "3", "--out", out, *more)
+    schema = ("values" if real else "labels") + ("-capped" if capped else "")
+    return ("run", "rows/*.csv", "--schema", f"{schema}.toml", *options, "--seed", "3", "--out", out, *more)
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -79,13 +84,16 @@ def test_what_is_run_is_what_python_runs(files):
     assert here.coef_.tobytes() == model.coef_.tobytes()
 
 
+@pytest.mark.parametrize("capped", [False, True], ids=["rows", "users"])
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_record_that_verify_finds_to_hold(name, files):
-    words = [word for word in words_of(name, "R", "--workers", "2") if word not in ("--seed", "3")]
+def test_a_record_that_verify_finds_to_hold(name, capped, files):
+    words = [word for word in words_of(name, "R", "--workers", "2", capped=capped) if word not in ("--seed", "3")]
     record = run_json(*words)
     checked = privol_cli("verify", "R")
     assert checked.exit_code == OK, checked.output
     assert record["guarantee"]["private"]
+    assert record["guarantee"]["rows_per_user"] == (2 * len(SIZES) if capped else None)
+    assert ("epsilon of users" in checked.output) == capped
 
 
 @pytest.mark.parametrize("name", ["dpftrl", "pqftl"])
@@ -136,7 +144,7 @@ def test_refusals_leave_nothing(files):
         result = privol_cli(*words)
         assert result.exit_code == USAGE
         assert found in " ".join(result.output.split())
-    (files / "rows" / "1.csv").write_text("a,b,c,label,value\n0.5,?,0.1,yes,0.2\n")
+    (files / "rows" / "1.csv").write_text("a,b,c,label,value,who\n0.5,?,0.1,yes,0.2,u1\n")
     result = privol_cli(*words_of("dpftrl", "R", "--workers", "2"))
     assert result.exit_code == DATA
     assert "1.csv" in result.output

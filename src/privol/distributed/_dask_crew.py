@@ -91,8 +91,8 @@ class DaskCrew(Crew):
     Parameters
     ----------
     client : distributed.Client
-        Its connections should use TLS where the network is not trusted. Rows never pass through it or the scheduler;
-        models and sums without noise do.
+        Its connections should use TLS where the network is not trusted. Models and sums without noise pass through it
+        and the scheduler, and of an online run the rows that fill no leaf or step.
     attempts : int, default=3
         Workers that may die over one part before the fit ends; at least 1.
     timeout : float, default=60.0

@@ -118,7 +118,8 @@ class Law(NamedTuple):
 
     def implies(self, what: str, epsilon: Any, delta: Any) -> Finding:
         """Whether (epsilon, delta)-differential privacy follows."""
-        epsilon, delta, needed = mpf(epsilon), mpf(delta), self.slack
+        epsilon, delta = mpf(epsilon), mpf(delta)
+        needed = self.slack if epsilon < mp.inf else mpf(0)  # an infinite epsilon promises nothing
         if self.kind == "gdp":
             needed += delta_of_gdp(epsilon, self.parameter)
         else:  # no mechanism does worse than one bit of randomized response
