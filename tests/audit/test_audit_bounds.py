@@ -43,6 +43,16 @@ def test_confidence_is_kept():
     assert (above <= binom.isf(rate("audit.coverage", 3), repeats, 0.2)).all()
 
 
+def test_bounds_are_judged_on_samples_that_did_not_choose_them():
+    """Where the samples that choose an event are told apart, and those that judge it are of one law."""
+    rng = np.random.default_rng(0)
+    low, high, noise = rng.normal(size=500), rng.normal(size=500) + 9.0, rng.normal(size=(2, 500))
+    found = bounds((low, high), (noise[0], noise[1]), delta=0.0, confidence=0.99)
+    assert found.epsilon < 0.1
+    assert found.mu < 0.1
+    assert bounds((low, high), (low, high), delta=0.0, confidence=0.99).epsilon > 3.0
+
+
 def test_bounds_come_close_with_many_samples():
     mu, n, delta = 0.9, 400_000, 0.05
     ((a, b),) = pairs(mu, n, 1, 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from privol.encoding import PrivateEncoder, learning, plan_encoding
 from privol.encoding.labels import Labels
 from privol.encoding.learning import EncodingRun
-from privol.encoding.phases import least_count
+from privol.encoding.phases import least_count, noise_of
 from privol.encoding.schema_parts import Knots
 from privol.errors import BudgetExceeded, InvalidParameter, StreamError
 from privol.guarantees import gdp_mu
@@ -126,6 +127,14 @@ def test_the_noise_is_no_larger_than_necessary():
     text = {**learn(rows, found).texts}
     rows[0] = (*rows[0][:3], "nobody")
     assert math.hypot(*(text.get(t, 0) - n for t, n in learn(rows, found).texts.items())) >= 1.0
+
+
+def test_noise_is_rounded_up():
+    """Squared, times the square of mu, against the exact square of what moves."""
+    for mu in np.random.default_rng(0).uniform(0.01, 2.0, 200).tolist():
+        for histograms, adjacency in ((1, "zero_out"), (3, "replace"), (7, "replace")):
+            moved = histograms * (2 if adjacency == "replace" else 1)
+            assert Fraction(noise_of(histograms, mu, adjacency)) ** 2 * Fraction(mu) ** 2 >= moved
 
 
 def test_noise_has_the_stated_scale():

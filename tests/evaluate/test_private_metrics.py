@@ -7,6 +7,7 @@ import json
 import math
 import pickle
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from scipy.stats import chi2, norm
 import privol
 from privol.errors import BudgetExceeded, InvalidParameter, StateError
 from privol.evaluate import PrivateMetrics, Task, compare, progressive
-from privol.evaluate._private import Windows, noise_std, row_values
+from privol.evaluate._private import MetricsWindow, Windows, noise_std, row_values
 from privol.evaluate._watch import Watch
 from privol.guarantees import Guarantee, compose_gdp, gdp_delta, gdp_mu, split_budget
 from privol.ledger import Ledger
@@ -512,3 +513,19 @@ def test_open_metrics_cannot_be_copied():
             attempt(metrics)
     with pytest.raises(InvalidParameter, match="mu"):
         PrivateMetrics(mu=1e101)
+
+
+def test_windows_that_come_out_otherwise_are_not_shown():
+    """Of a run that goes on: those that were seen, and totals of the same rows that are now others."""
+    now = [MetricsWindow(1, 100, 40.0, 3.5), MetricsWindow(101, 200, 41.0, 3.25)]
+    shown = [[w.first_row, w.last_row, w.first, w.loss] for w in now]
+    committed = []
+    run = SimpleNamespace(_windows=now, _account=SimpleNamespace(commit=lambda windows: committed.append(windows)))
+    for seen in ([], shown[:1], shown):
+        run._seen = lambda seen=seen: seen
+        Windows._commit(run, 200)
+    assert committed == [shown, shown]
+    run._seen = lambda: [shown[0], [101, 200, 41.0, 3.5]]
+    with pytest.raises(StateError, match="are not those that were released"):
+        Windows._commit(run, 200)
+    assert len(committed) == 2

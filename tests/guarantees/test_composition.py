@@ -29,6 +29,7 @@ from privol.guarantees import (
 )
 from privol.guarantees import _mixed as mixed
 from privol.ledger import Ledger
+from privol.ledger._entries import Share, pure_epsilon_of
 from privol.ledger._remaining import difference_down, left
 
 pytestmark = pytest.mark.slow
@@ -149,6 +150,15 @@ def test_a_pure_run_spends_its_epsilon_whole(releases, square, expected):
         account.close()
     assert account.reserved_pure_epsilon == 0.4
     assert Ledger().open(learner="G", guarantee=plan("gdp", 0.1)).reserved_pure_epsilon == math.inf
+
+
+def test_figures_of_the_smallest_squares_are_rounded_up():
+    """Half of the smallest double is 0; and a pure run has spent its epsilon however small the square is."""
+    assert Share("id", "G", plan("gdp", 0.1), 1, 5e-324).rho == 5e-324
+    for square in (0.0, 5e-324):
+        assert pure_epsilon_of(plan(parameter=0.4), 1, square) == 0.4
+        assert pure_epsilon_of(plan("gdp", 0.4), 1, square) == (math.inf if square else 0.0)
+    assert pure_epsilon_of(plan(parameter=0.4), 0, 0.0) == 0.0
 
 
 def test_a_pure_run_closed_without_counters_counts_as_spent():

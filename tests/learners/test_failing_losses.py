@@ -12,6 +12,7 @@ from run_tools import N, data, everything
 import privol.learners._base as base
 from privol import PIGD
 from privol.errors import InvalidParameter, StateError
+from privol.ledger import Ledger
 from privol.losses import Custom
 
 
@@ -115,3 +116,17 @@ def test_a_loss_that_uses_its_learner_is_refused_not_deadlocked():
         with pytest.raises(StateError, match="busy"):
             learner.partial_fit(X[10:], y[10:])
         assert everything(learner) == before
+
+
+def test_a_fit_that_fails_releases_and_spends_nothing():
+    X, y = data(regression=True)
+    fragile, ledger = Fragile(), Ledger()
+    learner = PIGD(loss=fragile.loss(), epsilon=2.0, release="last", radius=0.2, random_state=3, ledger=ledger)
+    fragile.arm(60, fail(KeyError("no")))
+    with pytest.raises(KeyError):
+        learner.fit(X, y)
+    (account,) = ledger.accounts
+    assert account.closed
+    assert (ledger.spent.mu, account.entry().releases) == (0.0, 0)
+    learner.close()
+    assert learner.n_releases_ == 0

@@ -20,6 +20,7 @@ from privol.calibration import calibrate_network, calibrate_report
 from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, StateError
 from privol.evaluate import progressive
 from privol.geometry import L1Ball, L2Ball, WholeSpace
+from privol.guarantees import DELTA_TOO_LARGE
 from privol.losses import Custom
 from privol.noise import STREAM_REPORTS, make_source
 from privol.randomizers import compiled
@@ -323,6 +324,15 @@ def test_a_run_that_ends_early_releases_only_its_last_round():
     other = DOLA(nodes=5, random_state=1, horizon=100).partial_fit(X[:23], Y[:23], classes=[-1, 1]).close()
     assert learner.n_releases_ == 1
     assert np.array_equal(learner.coef_, other.coef_)
+
+
+@pytest.mark.parametrize("delta", [9e-4, 2.0**-10])
+def test_the_guarantee_says_what_a_large_delta_is_worth(delta):
+    """One over the rows, or more: a random row in the clear would meet it too."""
+    words = {"nodes": 2, "epsilon": 1.0, "randomizer": "gaussian", "random_state": 0}
+    X, y = np.zeros((1024, 2)), np.zeros(1024)
+    found = DOLA(delta=delta, **words).declare_classes([0, 1]).fit(X, y).guarantee_
+    assert (DELTA_TOO_LARGE in found.conditions) == (delta * 1024 >= 1.0)
 
 
 def test_several_epochs():

@@ -20,6 +20,7 @@ from privol._files import AppendOnly
 from privol.errors import BudgetExceeded, InvalidParameter, StateError
 from privol.guarantees import Guarantee
 from privol.ledger import Ledger
+from privol.ledger._journal import _line
 
 pytestmark = pytest.mark.process
 
@@ -263,6 +264,34 @@ def test_a_missing_or_repeated_line_is_refused(path):
             Ledger.read(path)
         path.write_bytes(b"".join(lines[: k + 1] + lines[k:]))
         with pytest.raises(StateError):
+            Ledger.read(path)
+
+
+def test_a_line_of_another_journal_or_with_another_number_is_refused(path, tmp_path):
+    """Every checksum is that of its own line: only the one before it, and the number, say that it does not belong."""
+    other = tmp_path / "other.jsonl"
+    ledger = journaled(other, epsilon=2.0)
+    for learner in "EFGH":
+        ledger.open(learner=learner, guarantee=plan(0.05)).close()
+    ledger.close()
+    lines, others = (each.read_bytes().splitlines(keepends=True) for each in (path, other))
+    assert lines[0] != others[0]
+    for k in range(1, min(len(lines), len(others))):
+        path.write_bytes(b"".join([*lines[:k], others[k], *lines[k + 1 :]]))
+        with pytest.raises(StateError, match=f"line {k + 1} was altered"):
+            Ledger.read(path)
+    records = [json.loads(line) for line in lines]
+    for wrong in (None, *range(1, len(lines))):
+        forged, digest = [], ""
+        for k, record in enumerate(records):
+            rest = {name: value for name, value in record.items() if name not in ("number", "sha256")}
+            line, digest = _line(k + 1 + (k == wrong), digest, rest)
+            forged.append(line)
+        path.write_bytes(b"".join(forged))
+        if wrong is None:
+            assert len(Ledger.read(path).accounts) == 4
+            continue
+        with pytest.raises(StateError, match=f"line {wrong + 1} was altered"):
             Ledger.read(path)
 
 

@@ -272,6 +272,7 @@ def test_keys():
     assert len({key(None), key(None), key(None)}) == 3
     for state in (np.random.MT19937(1), np.random.RandomState(1), np.random.SeedSequence(5), np.int64(7)):
         assert len(set(key(state))) > 8
+        assert key(state)[:16] != key(state)[16:]  # all of it is drawn
     for bad in (-1, 1.5, "seed", True, [1]):
         with pytest.raises(InvalidParameter, match="random_state"):
             make_source(bad)

@@ -10,6 +10,7 @@ import sys
 import threading
 from functools import partial
 
+import mpmath
 import numpy as np
 import pytest
 from patience import WAIT
@@ -44,6 +45,7 @@ from privol.noise import (
     granularity,
     make_source,
 )
+from privol.noise._decide import _Digits, _evaluate
 
 pytestmark = pytest.mark.process
 
@@ -349,6 +351,26 @@ def digest_here():
     printed = []
     exec(DIGEST, {"print": printed.append})
     return printed[0]
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace", "exponential"])
+def test_magnitudes_are_enclosed_for_all_digits_that_may_follow(law):
+    """Against several hundred digits more: what is computed at the working precision may be beyond either end."""
+    rng = np.random.default_rng(2)
+    for word in rng.integers(1, 1 << 63, 40, dtype=np.uint64).tolist():
+        digits = _Digits(word)
+        near, far = _evaluate(digits.bits, lambda digits=digits: digits.magnitude(law))
+        with mpmath.workprec(900):
+            ends = (mpmath.ldexp(mpmath.mpf(word + k), -64) for k in (1, 0))
+            if law == "gaussian":
+                beyond = (mpmath.erfc(z / mpmath.sqrt(2)) / 2 for z in (mpmath.mpf(near), mpmath.mpf(far)))
+                (high, low), (at_near, at_far) = ends, beyond
+                assert at_near >= high
+                assert low >= at_far
+            else:
+                least, most = (-mpmath.log(2 * end) for end in ends)
+                assert near <= least < most <= far
+                assert far - most <= mpmath.ldexp(1, -160)
 
 
 def run_python(code, level):

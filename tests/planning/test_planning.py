@@ -227,6 +227,7 @@ def test_a_run_that_outlives_its_horizon(loss, renewal):
     listed = plan(**words, release=[500, 3500, 10**9])
     assert [r.row for r in listed.rows] == [500, 3500]
     assert plan(**words, delta=5e-4).warnings == ()
+    assert "delta is not below one over" in plan(**words, delta=1e-3).warnings[0]  # of 1,000 rows: just that
     (warning,) = plan(**words, delta=2e-3).warnings
     assert "delta is not below one over the number of rows: with 0.002 and 1,000 rows" in warning
     drowned = plan(**{**words, "l2": 1e-9 if loss == "squared" else 0.0}, epsilon=0.001, release="last")

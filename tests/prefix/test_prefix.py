@@ -345,10 +345,10 @@ def test_the_ledger_is_charged_once():
     assert ledger.spent.mu == 0.0
     with pytest.raises(BudgetExceeded, match="PrefixSum asks for mu"):
         PrefixSum(dim=2, horizon=50, epsilon=0.9, delta=1e-6, ledger=ledger)
-    sums.add_block(np.zeros((3, 2)))
+    sums.add(np.zeros(2))
     spent = ledger.spent.mu
-    assert spent == pytest.approx(sums.guarantee_.mu)
-    sums.add_block(np.zeros((47, 2)))
+    assert spent == pytest.approx(sums.guarantee_.mu)  # by the first one, all of it
+    sums.add_block(np.zeros((49, 2)))
     assert ledger.spent.mu == spent
     assert ledger.entries()[0].releases == 50
     sums.close()

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, StateError
-from privol.guarantees import COLLISION
+from privol.guarantees import COLLISION, gdp_mu
 from privol.prefix import PrefixSum, SymmetricSum
 
 WORDS = {"horizon": 60, "epsilon": 2.0, "delta": 1e-6, "random_state": 5, "rows_per_user": 3, "user_separation": 4}
@@ -78,6 +78,9 @@ def test_the_guarantee_states_who_counts_users(rows):
     assert "nobody checks it" in unchecked.guarantee_.sentence()
     assert sums.guarantee_.collision == COLLISION > unchecked.guarantee_.collision == 0.0
     assert sums.guarantee_.mu == unchecked.guarantee_.mu
+    tight = counted(epsilon=1.0, delta=2 * COLLISION).guarantee_.mu  # half of it is left for the noise
+    assert tight == pytest.approx(gdp_mu(1.0, COLLISION), rel=1e-9)
+    assert tight < gdp_mu(1.0, 2 * COLLISION) * 0.999
     sums.add_block(X, users=users)
     spent = sums.ledger_.spent
     assert (spent.mu, spent.collision) == (sums.guarantee_.mu, COLLISION)

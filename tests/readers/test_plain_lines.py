@@ -157,3 +157,11 @@ def test_kernels_refuse_unsupported_input():
         read_svm(b"1", 0, 0)
     assert scan_svm(b"") is None
     assert scan_svm(b"1\n-1\n")[2] == 2
+
+
+def test_doubled_quotes_and_halves_of_line_ends():
+    dialect = Dialect(",", None, True)
+    assert dialect.cells(b'"a""b",c,"d"e') == ([b'a"b', b"c", b"de"], True)
+    assert dialect.cells(b'c,"a""b') == ([b"c", b'"a""b'], False)
+    for text, end in ((b'"a"\r', 0), (b'"a"\r\n', 5), (b'"a"\rb', 4), (b'"a"\n"b"\r', 4), (b'"a\n', 0)):
+        assert dialect.end(text) == end

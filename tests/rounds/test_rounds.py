@@ -276,6 +276,9 @@ def test_reports_are_counted_over_runs_and_never_repeat_their_noise():
         answer = device.answer(collector.ask(), X[0], y[0])
         reports.append(parse_answer(answer, device.dim)[1].tobytes())
     assert len(set(reports)) == 3
+    _, bare, _ = pair("no noise")  # the terms of each question count, and not those that were agreed on before
+    with pytest.raises(BudgetExceeded, match="at most 2, asked is inf"):
+        device.answer(bare.ask(), X[0], y[0])
     device.answer(collector.ask(), X[0], y[0])
     with pytest.raises(BudgetExceeded):
         device.answer(collector.ask(), X[0], y[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -517,3 +518,13 @@ def test_pieces_stay_csr():
     assert sp.issparse(piece.X)
     assert piece.X.format == "csr"
     assert piece.X.indices.dtype == piece.X.indptr.dtype == np.int32
+
+
+def test_users_of_rows_that_were_handed_out_must_all_be_known():
+    """A source that goes on counts rows by whose the earlier ones were: a record that is too short is refused."""
+    words = {"_max_rows": 2, "_separation": 1, "_null": True, "_max_users": 9, "_key": bytes(16), "name": "rows.csv"}
+    known = SimpleNamespace(**words, _seen=tuple, _rows=0)
+    CappedSource._table(known)
+    known._rows = 5
+    with pytest.raises(StreamError, match=r"rows\.csv: of 5 rows it is known of 0 whose they are"):
+        CappedSource._table(known)

@@ -1,4 +1,4 @@
-"""Randomizers for comparisons, which are never drawn."""
+"""Randomizers that are compared with, and never drawn."""
 
 from __future__ import annotations
 
