@@ -1,5 +1,6 @@
-/* What the drivers share: a check that ends the run, a fixed generator, buffers of exactly the asked size (so that the
- * sanitizer sees the first byte beyond), and a digest of results that must not depend on how the kernels were compiled. */
+/* Shared code of the drivers: a check that ends the run, a fixed generator, buffers of exactly the requested size
+ * (so that the sanitizer detects the first byte beyond), and a digest of results that must not depend on how the
+ * kernels were compiled. */
 #ifndef CHECK_H
 #define CHECK_H
 

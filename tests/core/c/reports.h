@@ -1,5 +1,5 @@
-/* Reports from buffers of words, as the callers of the kernels keep them: words are a fixed function of their address, and
- * what a word leaves open is settled by the nearest point of the grid. */
+/* Reports from buffers of words, in the form that the callers of the kernels keep them: words are a fixed function
+ * of their address, and the nearest grid point settles what a word leaves undecided. */
 #ifndef REPORTS_H
 #define REPORTS_H
 
@@ -7,8 +7,8 @@
 #include "noise/pv_bits.h"
 #include "reports/pv_report.h"
 
-/* Far tails, which the table of quantiles does not hold, are of Gaussian reports only: others leave more than coordinates
- * open there. */
+/* Far tails, outside the table of quantiles, occur only for Gaussian reports: other reports leave more than
+ * coordinates undecided there. */
 static inline void fill_words(const pv_report *plan, unsigned char *words, const unsigned char *addresses,
                               int64_t count) {
     for (int64_t w = 0; w < count; ++w) {
@@ -51,7 +51,7 @@ static inline void close_buffers(buffers *b) {
     free(b->open.coord), free(b->open.word), free(b->open.x), free(b->open.value);
 }
 
-/* Give what the report of a row asks for. */
+/* Answer the request of a row's report. */
 static inline void serve(buffers *b, const pv_report *plan, pv_status status, uint64_t row, uint64_t last_row) {
     const int64_t size = pv_row_words(plan->words);
     if (status == PV_UNDECIDED) {

@@ -1,5 +1,5 @@
-/* Descent on values: where values are asked for, what is randomized and what reports do to the points, against
- * a plain loop; directions that run out, what is refused, saturated and left as it was. */
+/* Descent on values: the requested points, the randomized numbers and the effect of reports on the points, against a
+ * plain loop; directions that run out, refusals, saturation and unchanged state. */
 #include "reports.h"
 #include "runs/pv_bandit.h"
 
@@ -48,8 +48,8 @@ static task make(int64_t d, int intercept, int code, int set, pv_report_kind kin
     k.plan.pair = pair;
     k.plan.fixed = fixed;
     k.plan.low = 0.1;
-    k.plan.high = 1.1; /* between values that there are */
-    /* within half the interval, or beyond it: what is left of a value is clipped to both */
+    k.plan.high = 1.1; /* between values that occur */
+    /* within half the interval, or beyond it: the rest of a value is clipped to both */
     k.plan.report = report_plan(kind, 1, pair ? 0.6 : fixed ? 0.3 : 0.8, kind == PV_REPORT_SIGN ? 1.5 : 0.2);
     k.plan.cost = 0.37;
     k.plan.inner = set == PV_L1_BALL ? 0.8 / sqrt((double)d) : set == PV_BOX ? 0.1 : set == PV_L2_BALL ? 0.8 : HUGE_VAL;
@@ -71,7 +71,7 @@ static task make_whole(int64_t d, int intercept, int code, int set, pv_report_ki
 
 static void drop(task *k) { free(k->x), free(k->y); }
 
-/* A fixed direction of every round, whose length is a little off. */
+/* One fixed direction for every round, whose length is slightly off. */
 static void direction_of(int64_t round, int64_t d, double *e) {
     double nn = 0.0;
     for (int64_t c = 0; c < d; ++c) {
@@ -81,14 +81,14 @@ static void direction_of(int64_t round, int64_t d, double *e) {
     for (int64_t c = 0; c < d; ++c) e[c] *= (1.0 + 1e-3 * (double)(round % 3)) / sqrt(nn);
 }
 
-/* A run, and what it owns. */
+/* A run, and the memory that it owns. */
 typedef struct live {
     pv_bandit it;
-    int64_t ahead, size; /* directions at a time; doubles that are kept */
+    int64_t ahead, size; /* directions at a time; doubles kept */
     double *kept, *work;
 } live;
 
-/* The directions of the rounds to come, as the callers of the kernel give them. */
+/* The directions of the coming rounds, in the form that callers of the kernel give them. */
 static void look(live *l, int64_t d) {
     const int64_t first = l->it.steps + 1 + (l->it.used > 0);
     for (int64_t n = 0; n < l->ahead; ++n) direction_of(first + n, d, l->it.directions + n * d);
@@ -120,7 +120,7 @@ static live begin(const pv_bandit_plan *plan, int64_t ahead) {
 
 static void end(live *l) { free(l->kept), free(l->work); }
 
-/* A copy of all but scratch, and whether nothing has changed since. */
+/* A copy of everything except scratch, and whether anything has changed since. */
 static live keep(const live *l) {
     live kept;
     memcpy(&kept, l, sizeof kept);
@@ -135,7 +135,7 @@ static int unchanged(const live *l, const live *kept) {
            memcmp(l->kept, kept->kept, (size_t)l->size * sizeof(double)) == 0;
 }
 
-/* Learn what there is, giving what is asked for; see test_local.c. */
+/* Learn the available rows, answering all requests; see test_local.c. */
 static void learn(live *l, const pv_bandit_plan *p, const pv_rows *rows, const double *y, buffers *b) {
     int64_t i = 0;
     int calls = 0;
@@ -177,14 +177,14 @@ static int value_at(const task *k, int64_t t, const double *w, double *value) {
 
 static double between(double x, double least, double most) { return fmin(fmax(x, least), most); }
 
-/* What is randomized of values at distance far. */
+/* The randomized number for values at distance far. */
 static double number_of(const pv_bandit_plan *p, const double *values, double far) {
     const double first = between(values[0], p->low, p->high), bound = p->report.bound;
     if (!p->pair) return between(first - (p->low + p->high) / 2.0, -bound, bound);
     return between((first - between(values[1], p->low, p->high)) / (2.0 * far), -bound, bound);
 }
 
-/* Likewise, where the direction is e; of a null row. */
+/* Likewise, where the direction is e; for a null row. */
 static void secret_of(const pv_bandit_plan *p, int null, const double *values, double far, const double *e, double *v) {
     double nn = 0.0;
     for (int64_t j = 0; j < p->report.d; ++j) {
@@ -204,7 +204,8 @@ static double far_of(const pv_bandit_plan *p, int64_t round) {
 
 enum { ROWS, TOLD, RECEIVED };
 
-/* What is asked for in every round but the first, and the points after every row; of blocks: after the last. */
+/* The requested points in every round except the first, and the points after every row; for blocks: after the last.
+ * */
 static void run(const task *k, int64_t block, int64_t capacity, int64_t ahead, int level, int how, double *points,
                 double *asked, double *sum) {
     const pv_bandit_plan *p = &k->plan;
@@ -221,7 +222,7 @@ static void run(const task *k, int64_t block, int64_t capacity, int64_t ahead, i
             rows.n = n;
             rows.data += at * rows.row_stride;
             learn(&l, p, &rows, k->y + at, &b);
-        } else { /* by somebody else, at the points asked for */
+        } else { /* by another caller, at the requested points */
             double values[2] = {0.0, 0.0};
             int null = value_at(k, at + 1, l.it.asked, values);
             if (p->pair) null |= value_at(k, at + 1, l.it.asked + d, values + 1);
@@ -245,7 +246,7 @@ static void run(const task *k, int64_t block, int64_t capacity, int64_t ahead, i
         }
         if (block == 1) memcpy(points + at * d, l.it.point, one_point), memcpy(asked + at * m, l.it.asked, all_asked);
         CHECK(l.it.run.t == at + n && l.it.steps == at + n && l.it.run.spent == p->cost); /* charged once */
-        for (int64_t j = 0; j < p->report.d; ++j) CHECK(l.it.value[j] == 0.0);            /* nothing secret is left */
+        for (int64_t j = 0; j < p->report.d; ++j) CHECK(l.it.value[j] == 0.0);            /* nothing secret remains */
     }
     if (block > 1)
         memcpy(points + (N - 1) * d, l.it.point, one_point), memcpy(asked + (N - 1) * m, l.it.asked, all_asked);
@@ -327,13 +328,13 @@ static int64_t one(const task *k) {
         CHECK(fabs(points[j] - expected[j]) <= 1e-11 * (1.0 + fabs(expected[j])));
         moved += fabs(points[j]);
     }
-    CHECK(moved > 1e-3 * (double)N); /* there was something to compare */
+    CHECK(moved > 1e-3 * (double)N); /* the comparison was not empty */
     for (int64_t j = 0; j < N * m; ++j) CHECK(fabs(asked[j] - elsewhere[j]) <= 1e-11 * (1.0 + fabs(elsewhere[j])));
     for (int64_t j = 0; j < d; ++j) {
         CHECK(fabs(sum[j] - total[j]) <= 1e-10 * (1.0 + fabs(total[j])));
         digest(points[(N - 1) * d + j]), digest(asked[(N - 1) * m + j]), digest(sum[j]);
     }
-    if (isfinite(p->inner)) /* what is asked for is in the set */
+    if (isfinite(p->inner)) /* the requested points are in the set */
         for (int64_t j = 0; j < N * m; j += d) {
             memcpy(other, asked + j, (size_t)d * sizeof(double));
             pv_project(&p->run.set, other, d, work);
@@ -346,7 +347,7 @@ static int64_t one(const task *k) {
             CHECK(same(again + (N - 1) * d, points + (N - 1) * d, d) && same(other, sum, d));
             CHECK(same(elsewhere + (N - 1) * m, asked + (N - 1) * m, m));
         }
-    for (int how = TOLD; how <= RECEIVED; ++how) { /* values in another order of the sum, so nearly the same bits */
+    for (int how = TOLD; how <= RECEIVED; ++how) { /* another order of summation, so nearly the same bits */
         run(k, 1, 2, how == TOLD ? 1 : 4, 0, how, again, elsewhere, other);
         for (int64_t j = 0; j < N * d; ++j) CHECK(fabs(points[j] - again[j]) <= 1e-11 * (1.0 + fabs(points[j])));
         for (int64_t j = 0; j < N * m; ++j) CHECK(fabs(asked[j] - elsewhere[j]) <= 1e-11 * (1.0 + fabs(asked[j])));
@@ -377,7 +378,7 @@ static void every_set_and_report(void) {
     CHECK(clipped > 1000); /* numbers at their bound were among them */
 }
 
-/* Of a linear loss <c, w>, a pair's reports without noise add up over orthonormal directions to d c. */
+/* For a linear loss <c, w>, a pair's reports without noise add up over orthonormal directions to d c. */
 static void estimates(void) {
     enum { D = 6 };
     double c[D], values[2];
@@ -409,7 +410,7 @@ static double broken_value(const pv_loss *loss, double p, double y) {
     return y > 0.89 ? (double)NAN : 0.25;
 }
 
-/* Values told: NaN is refused and nothing learnt; infinite and huge ones are those of the interval's ends. */
+/* Given values: NaN is refused and nothing is learnt; infinite and huge ones count as the ends of the interval. */
 static void told(int pair) {
     static const double given[][2] = {
         {HUGE_VAL, -HUGE_VAL}, {1e308, -1e308}, {-HUGE_VAL, HUGE_VAL}, {0.6, 0.6}, {5e-324, 0.0}};
@@ -457,7 +458,7 @@ static void stops(void) {
     CHECK(pv_run(&l.it.run, &k.plan.run, &k.rows, k.y, &i, &b.draws, NULL) == PV_NOT_FINITE && i == 3);
     CHECK(l.it.steps == 2 && l.it.run.n_released == 0 && *l.it.value == 0.0);
     end(&l);
-    /* without a user to tell, the row's value is the largest: a row answers by no error */
+    /* without a user's loss to report it, the row's value is the largest: a row never causes an error */
     k.plan.run.loss.user = NULL;
     double sums[2][4];
     for (int nan = 0; nan < 2; ++nan) {
@@ -503,7 +504,7 @@ static void stops(void) {
     drop(&k);
 }
 
-/* Reports as large as are received: points stay finite and in their set, and so does what is asked for. */
+/* Reports as large as are accepted: points stay finite and in their set, and so do requested points. */
 static void extremes(void) {
     static const double reports[] = {1e150, -1e150, 1e100, 5e-324, 0.0, -0.0};
     static const int sets[] = {PV_L2_BALL, PV_L1_BALL, PV_BOX, PV_WHOLE_SPACE};

@@ -34,7 +34,7 @@ static void rows(void) {
     }
 }
 
-/* No two of these addresses coincide, the neighbours in every field among them. */
+/* No two of these addresses coincide, including neighbours in every field. */
 static void distinct(void) {
     static const unsigned streams[] = {0, 1, 2, 255, 256, 65535}, levels[] = {0, 1, 2, 255, 256, 65535};
     static const uint32_t blocks[] = {0, 1, 2, 255, 256, 65536, 0xFFFFFFFF};
@@ -51,7 +51,7 @@ static void distinct(void) {
     free(all);
 }
 
-/* What would wrap around writes nothing. */
+/* Addresses that would wrap around write nothing. */
 static void limits(void) {
     unsigned char none = 0xA5;
     CHECK(pv_address_fits(0, 0, 0) && pv_address_fits(65535, 65535, INT64_C(1) << 32));

@@ -1,5 +1,5 @@
-/* Cells and lines: numbers against strtod, times against the calendar of the C library's kind, and texts in buffers of
- * exactly their size, mutated, so that the sanitizer sees a byte too many. */
+/* Cells and lines: numbers against strtod, times against a calendar as in the C library, and mutated texts in
+ * buffers of exactly their size, so that the sanitizer detects a read beyond them. */
 #include "cells/pv_buckets.h"
 #include "cells/pv_columns.h"
 #include "cells/pv_cycles.h"
@@ -256,7 +256,7 @@ static void places(void) {
     }
 }
 
-/* Rows of parts of all kinds, some at a time, beside rows that are written one feature at a time. */
+/* Rows of parts of all kinds, written a few at a time, against rows that are written one feature at a time. */
 static void dense(void) {
     for (int trial = 0; trial < 1500; ++trial) {
         const int64_t n = below(trial % 20 == 5 ? 3000 : 30), width = 1 + below(trial % 10 ? 40 : 3000);
@@ -307,7 +307,7 @@ static void dense(void) {
                 if (kind == PV_PART_NUMBERS) *mine = values[c * own];
                 if (kind == PV_PART_FLAG && states[c] & 3) *mine = 1.0;
             }
-            if (n > 0) { /* what leads out of a part is found */
+            if (n > 0) { /* an index outside a part is detected */
                 pv_part wrong = parts[j];
                 const int64_t bad = below(n);
                 const int32_t right = at[bad];
@@ -340,7 +340,7 @@ static void dense(void) {
     }
 }
 
-/* Where times are in a cycle, beside the C library's values; a time that is none has none. */
+/* Positions of times in a cycle, against the C library's values; a non-time has none. */
 static void cycles(void) {
     const double periods[] = {86400, 604800, 31556952}, pi = 3.14159265358979324;
     double *turn = doubles(2 * PV_TURN);
@@ -398,7 +398,7 @@ static void filled_lines(void) {
     }
 }
 
-/* Every text that is read has as many cells as the plainest of readers finds; none is read beyond. */
+/* Every readable text has as many cells as the plainest reader finds; none is read beyond its end. */
 static void tables(void) {
     static const char *lines[] = {
         "1,2.5,a b\n", "-0.125,?,\n", " 7 ,1e3,x\r\n", "\n", "\r\n", "123456789.25,12,long text\n", "5,6,7"};

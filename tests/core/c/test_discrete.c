@@ -1,4 +1,4 @@
-/* Integer noise: 128-bit arithmetic, stopping anywhere and going on, the largest parameters. */
+/* Integer noise: 128-bit arithmetic, stopping anywhere and resuming, the largest parameters. */
 #include "check.h"
 #include "noise/pv_bits.h"
 #include "noise/pv_discrete.h"
@@ -31,7 +31,7 @@ static void wide(void) {
     CHECK(of(pv_wide_mul(UINT64_MAX, UINT64_MAX)) == (native)UINT64_MAX * UINT64_MAX);
 }
 
-/* Some law with blocks of falling probability; its weights need not be anyone's exponentials here. */
+/* Some distribution with decreasing block probabilities; its weights need not be exponentials here. */
 typedef struct table {
     uint64_t *limits;
     uint32_t *sure;
@@ -86,7 +86,7 @@ static unsigned char *random_words(int64_t n) {
 
 static int64_t block_of(int64_t word) { return word * 7919 % (PV_DISCRETE_MAX_BLOCK + 1); }
 
-/* All at once; then again in pieces of random length, each in a buffer of its own that ends where its words end. */
+/* All at once; then again in pieces of random length, each in a separate buffer that ends where its words end. */
 static void run(const table *t, int64_t n) {
     const int64_t many = 64 * n + 256;
     unsigned char *words = random_words(many);

@@ -1,4 +1,5 @@
-/* The mean of experts' radii against weights by bisection in long double; the leader's behaviour; the ends of the range. */
+/* The mean of experts' radii against weights by bisection in long double; behaviour of the leader; ends of the
+ * range. */
 #include "check.h"
 #include "betting/pv_experts.h"
 
@@ -59,8 +60,8 @@ static void means(void) {
     }
 }
 
-/* Who gains follows: steady gains lead to the largest radius, steady losses to the smallest; without any the prior's mean
- * stays (all are charged alike but for their speeds). */
+/* The weights follow gains: steady gains lead to the largest radius, steady losses to the smallest; without either,
+ * the prior's mean stays (all are charged equally except for their speeds). */
 static void leaders(void) {
     const pv_experts_plan plan = plan_of(13, 1e-3, sqrt(10.0), 0.15);
     pv_experts up = {.travelled = 0.0}, down = {.travelled = 0.0};

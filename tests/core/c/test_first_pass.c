@@ -1,5 +1,6 @@
-/* The first pass of the rounding of noise: its error bound for every top word it may decide by, of every law, on every
- * level that this processor runs. PRIVOL_EXHAUSTIVE=1 in the environment takes all 2^31 of them (minutes a level), else a sample. */
+/* The first pass of the rounding of noise: its error bound for every top word by which it may decide, for every
+ * distribution, on every level that this processor supports. PRIVOL_EXHAUSTIVE=1 in the environment takes all 2^31
+ * of them (minutes per level), otherwise a sample. */
 #include "check.h"
 #include "noise/pv_first_pass.h"
 #include "noise/pv_lattice.h"
@@ -8,7 +9,7 @@
 
 static const uint64_t SIGN_BIT = UINT64_C(0x8000000000000000);
 
-/* z of these k against both ends of what the lower 32 bits can make of each; returns the largest share of the bound. */
+/* z of these k against both ends of the interval for all lower 32 bits; returns the largest share of the bound. */
 static double share(const pv_first_pass *pass, pv_law law, const uint32_t *k) {
     const pv_first_pass_bound *bound = &pass->bounds[law];
     float z[COUNT];
@@ -41,8 +42,8 @@ static void every(const pv_first_pass *pass, pv_law law) {
     }
     for (int64_t j = 0; j < COUNT; ++j) k[j] = (uint32_t)(top - COUNT + j); /* near the median */
     most = fmax(most, share(pass, law, k));
-    CHECK(most > 0.5); /* the bound is no idle one: half of it would be broken */
-    /* what may be decided at all: z up to `most`, so all but the words of the tail beyond */
+    CHECK(most > 0.5); /* the bound is not loose: half of it would be violated */
+    /* all that may be decided: z up to `most`, so all except the words of the tail beyond */
     const double limit = (double)pass->bounds[law].most;
     const double tail = law == PV_GAUSSIAN ? erfc(limit * sqrt(0.5)) : exp(-limit);
     float z[PV_FIRST_PASS_PAD];
@@ -51,7 +52,7 @@ static void every(const pv_first_pass *pass, pv_law law) {
     CHECK(z[0] < pass->bounds[law].most && !(z[4] <= pass->bounds[law].most)); /* NaN, or more */
 }
 
-/* The decided coordinates of a random chunk, which are those of every other level that decides them. */
+/* The decided coordinates of a random chunk equal those of every other level that decides them. */
 static void levels_agree(pv_law law) {
     double x[PV_FIRST_PASS_CHUNK], out[8][PV_FIRST_PASS_CHUNK];
     uint64_t word[PV_FIRST_PASS_CHUNK], open[8];
@@ -86,7 +87,7 @@ static void levels_agree(pv_law law) {
     CHECK(decided > total * 98 / 100);
 }
 
-/* Sums within what the bounds leave open of a boundary are never decided: the allowed errors are used, not forgotten. */
+/* Sums closer to a boundary than the bounds are never decided: the allowed errors are used. */
 static void must_leave_open(const pv_first_pass *pass, pv_law law) {
     const pv_first_pass_bound *bound = &pass->bounds[law];
     for (int trial = 0; trial < 20000; ++trial) {
@@ -99,11 +100,11 @@ static void must_leave_open(const pv_first_pass *pass, pv_law law) {
         pass->quantile(law, top, found, PV_FIRST_PASS_PAD);
         const double size = (double)found[0], z = law != PV_EXPONENTIAL && w & SIGN_BIT ? -size : size;
         if (!(size < (double)bound->most)) continue;
-        /* on the lattice of half steps, moved by less than what z and the scale may be off */
+        /* on the lattice of half steps, moved by less than the errors of z and the scale */
         const double off = b * (size * ((double)bound->error + uncertainty) + (double)bound->floor);
         x[0] = floor(100.0 * random_unit()) + 0.5 - b * z + 0.99 * off * random_unit();
         CHECK(pass->run(law, x, 1.0, b, uncertainty, word, out, 1) == 1);
-        /* and beyond what is bounded at all */
+        /* also beyond all bounds */
         word[0] = (w & SIGN_BIT) | (w & ~SIGN_BIT) >> 20;
         CHECK(pass->run(law, x, 1.0, b, 0.0, word, out, 1) == 1);
     }

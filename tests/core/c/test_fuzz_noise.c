@@ -1,4 +1,4 @@
-/* Random inputs for the fuzz target of the rounding of noise, so that it keeps working between longer runs. */
+/* Random inputs for the fuzz target of the rounding of noise, so that the target works between longer runs. */
 #include "../fuzz/fuzz_noise.c"
 
 int main(void) {

@@ -58,7 +58,7 @@ static void project(const pv_set *set, const double *x, int64_t d) {
     free(p), free(again), free(work);
 }
 
-/* Just outside of a ball, by more than what is projected may be: a test of its border that is too wide leaves it. */
+/* Just outside a ball, by more than projections tolerate: too wide a test of its boundary would keep the point. */
 static void just_outside(const pv_set *set, int64_t d) {
     double *x = random_doubles(d, 1.0);
     const long double by = 1 + outside(set, x, d);
@@ -72,7 +72,7 @@ int main(void) {
     static const double scales[] = {1e-3, 0.3, 1.0, 30.0, 1e6};
     for (int64_t j = 0; j < D_MAX; ++j) {
         low[j] = j % 5 ? -0.5 - 0.01 * (double)j : 0.25;
-        high[j] = j % 5 ? 0.75 : 0.25; /* every fifth side has no length */
+        high[j] = j % 5 ? 0.75 : 0.25; /* every fifth side has length 0 */
     }
     for (int code = 0; code < PV_SET_COUNT; ++code) {
         const pv_set set = {.code = code, .size = code == PV_BOX ? 0.0 : 1.25, .low = low, .high = high};

@@ -1,4 +1,4 @@
-/* Noisy gradient descent: its points against a plain loop, the draws it asks for, told gradients, its stops. */
+/* Noisy gradient descent: its points against a plain loop, its requests for draws, given gradients, its stops. */
 #include "check.h"
 #include "noise/pv_bits.h"
 #include "runs/pv_gradient.h"
@@ -45,7 +45,7 @@ static task make(int64_t d, int intercept, int code, int set, int64_t batch, dou
 
 static void drop(task *k) { free(k->x), free(k->y); }
 
-/* Any words do: a fixed function of their address. */
+/* Any words will do: a fixed function of their address. */
 static void fill(unsigned char *words, const unsigned char *addresses, int64_t count) {
     for (int64_t w = 0; w < count; ++w) {
         const unsigned char *pair = addresses + 16 * (w / 2);

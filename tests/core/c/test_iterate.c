@@ -20,7 +20,7 @@ typedef struct result {
 } result;
 
 static double low[64], high[64];
-static int level; /* of the kernels that run() calls: the fastest, but in one() each in turn */
+static int level; /* of the kernels that run() calls: the fastest, but each in turn in one() */
 
 static task make(int64_t d, int intercept, int code, int set, int kind) {
     task k = {0};
@@ -35,7 +35,7 @@ static task make(int64_t d, int intercept, int code, int set, int kind) {
     p->run.y_bound = 0.9;
     p->run.noisy = 1;
     for (int64_t i = 0; i < N; ++i) {
-        k.y[i] = 1.5 * random_unit(); /* beyond its bound now and then; of a class only the sign counts */
+        k.y[i] = 1.5 * random_unit(); /* sometimes beyond its bound; for a class only the sign counts */
         if (i % 37 != 5) continue;
         if (i % 2 && features > 0)
             k.x[i * features + i % features] = i % 3 ? (double)NAN : HUGE_VAL;
@@ -76,7 +76,7 @@ static void drop(result *r) {
     free(r->scores), free(r->losses);
 }
 
-/* The words of one or more releases from their addresses, with a share of the far tail that the table does not hold. */
+/* The words of one or more releases from their addresses, with a share of the far tail outside the table. */
 static void fill(unsigned char *words, const unsigned char *addresses, int64_t count) {
     for (int64_t w = 0; w < count; ++w) {
         const unsigned char *pair = addresses + 16 * (w / 2);
@@ -106,11 +106,11 @@ static void check_release(const pv_iterate *it, const pv_iterate_plan *p) {
     pv_project(&p->run.set, expected, d, work);
     long double off = 0;
     for (int64_t j = 0; j < d; ++j) off = fmaxl(off, fabsl((long double)expected[j] - it->run.released[j]));
-    CHECK(off <= 1e-4L * h); /* equal, but for the last bit of the projection */
+    CHECK(off <= 1e-4L * h); /* equal, up to the last bit of the projection */
     free(addresses), free(words), free(expected), free(work);
 }
 
-/* The released model's score and loss on row t, with nothing of the kernel but its tables. */
+/* The released model's score and loss on row t, using nothing of the kernel except its tables. */
 static void check_score(const pv_iterate *it, const task *k, int64_t t, double score, double loss) {
     const pv_iterate_plan *p = &k->plan;
     const int64_t d = p->run.d, features = d - p->run.intercept;
@@ -130,9 +130,9 @@ static void check_score(const pv_iterate *it, const task *k, int64_t t, double s
     CHECK(bits_of(loss) == bits_of(p->run.loss.value(&p->run.loss, score, y)));
 }
 
-/* Run in blocks of `block` rows with room for `capacity` releases' words, as the callers of the kernel do. Words are a
- * fixed function of their address; undecided coordinates are resolved by the nearest lattice point. Row t + ahead is
- * evaluated before row t is learnt (for the last rows: the null row), nothing if ahead is negative. */
+/* Run in blocks of `block` rows with room for `capacity` releases' words, as the callers of the kernel do. Words are
+ * a fixed function of their address; undecided coordinates are resolved by the nearest lattice point. Row t + ahead
+ * is evaluated before row t is learnt (the null row after the last rows), or none if ahead is negative. */
 static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead) {
     const pv_iterate_plan *p = &k->plan;
     const int64_t d = p->run.d, row_words = pv_row_words(d);
@@ -164,7 +164,7 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
             int64_t t = start + n + ahead;
             targets[n] = t < N && ahead >= 0 ? k->y[t] : (double)NAN;
         }
-        /* beyond the last row there is none to look at: its target says that it is null before anything is read */
+        /* there is no row after the last: its target says that it is null before anything is read */
         later.data += ahead * rows.row_stride;
         pv_progress progress = {.scores = r.scores + start, .losses = r.losses + start};
         if (ahead > 0) progress.rows = &later, progress.y = targets;
@@ -182,7 +182,7 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
             }
             const double score = r.scores[start], loss = r.losses[start];
             pv_status status = pv_run(&it.run, &p->run, &rows, k->y + start, &i, &draws, ahead >= 0 ? &progress : NULL);
-            if (block == 1 && ahead >= 0 && i == done) /* nothing learnt, so nothing evaluated again */
+            if (block == 1 && ahead >= 0 && i == done) /* nothing was learnt, so nothing is evaluated again */
                 CHECK(bits_of(score) == bits_of(r.scores[start]) && bits_of(loss) == bits_of(r.losses[start]));
             if (block == 1 && ahead >= 0 && i > done)
                 CHECK((isnan(score) && isnan(r.scores[start])) ||
@@ -228,7 +228,7 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
     return r;
 }
 
-/* The same run with the iterate itself as state and nothing carried from row to row but it. */
+/* The same run with the iterate itself as state; nothing else is carried from row to row. */
 static void twin(const task *k, double *x, int64_t *clipped, int64_t *null) {
     const pv_iterate_plan *p = &k->plan;
     const int64_t d = p->run.d, features = d - p->run.intercept;
@@ -307,7 +307,7 @@ static void one(task *k) {
         if (n < 2) CHECK(same(cut.scores, whole.scores, N) && same(cut.losses, whole.losses, N));
         drop(&cut);
     }
-    /* rows evaluated before they are learnt by 5 rows: the same run, and the same scores however it is cut */
+    /* rows evaluated 5 rows before they are learnt: the same run, and the same scores for any cut */
     result later = run(k, N, 64, 5), cut = run(k, 1, 2, 5);
     CHECK(same(later.iterate, whole.iterate, d) && same(later.released, whole.released, d));
     CHECK(same(cut.scores, later.scores, N) && same(cut.losses, later.losses, N));
@@ -352,7 +352,7 @@ static void every_loss_and_set(void) {
             }
 }
 
-/* The published gradient step forgets the start (a = 0 at t = 2); a tiny scale is folded into the vector. */
+/* The published gradient step drops the start (a = 0 at t = 2); a tiny scale is folded into the vector. */
 static void extreme_weights(void) {
     task k = make(6, 0, PV_LOGISTIC, PV_L2_BALL, PV_PUBLISHED_GRADIENT);
     k.plan.constrained = 0;
@@ -365,13 +365,13 @@ static void extreme_weights(void) {
     k.plan.refresh = 1000000;
     k.plan.run.every = 3;
     one(&k);
-    k.plan.schedule.a0 = 1e-160; /* whose square is no double */
+    k.plan.schedule.a0 = 1e-160; /* its square underflows */
     k.plan.schedule.l2 = 0.4;
     one(&k);
     drop_task(&k);
 }
 
-/* A plan that perturbs its releases makes none where the schedule gives no noise. */
+/* A plan with noise makes no release where the schedule gives no noise. */
 static void never_without_noise(void) {
     static const double gains[] = {0.0, 1e-300, 1e300, (double)NAN};
     task k = make(5, 0, PV_SQUARED, PV_L2_BALL, PV_CONVEXITY_CONSTANT);

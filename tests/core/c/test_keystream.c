@@ -1,4 +1,4 @@
-/* Words one after the other: order, wiping, when more are asked for, and that a forked copy of the process asks. */
+/* Words one after another: order, wiping, requests for more, and that a forked copy of the process must request. */
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>

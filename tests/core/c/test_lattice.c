@@ -15,7 +15,7 @@ static void quantile(pv_law law, uint64_t word) {
     CHECK(pv_lattice_value(law, word ^ SIGN_BIT).z == (law == PV_EXPONENTIAL ? z : -z));
     long double u = (long double)((word & ~SIGN_BIT) >> 11) * 0x1p-52L;
     long double a = law != PV_EXPONENTIAL && word & SIGN_BIT ? -z : z;
-    CHECK(a >= -error); /* the sign is the word's, but for a polynomial's error at the median */
+    CHECK(a >= -error); /* the sign is the word's, up to a polynomial's error at the median */
     if (isinf(z)) {
         CHECK(isinf(error) && u < 0x1p-31L);
         return;
@@ -166,7 +166,7 @@ static void must_ask(pv_law law) {
     }
 }
 
-/* Another grid, an uncertain scale, magnitudes and scales beyond what the first pass takes: still right, or asked for. */
+/* Another grid, an uncertain scale, magnitudes and scales beyond the first pass: still right, or passed on. */
 static void wide(pv_law law) {
     for (int repeat = 0; repeat < 2000; ++repeat) {
         problem p = make(law, 1 + (int64_t)(random_word() % 70), 1.0, 1.37);
@@ -188,7 +188,7 @@ static void wide(pv_law law) {
     }
 }
 
-/* What is decided holds for every factor 1 + delta of the scale and every error of z that are allowed, both at once. */
+/* Decisions hold for every allowed factor 1 + delta of the scale and every allowed error of z, both at once. */
 static void both_errors(pv_law law) {
     int64_t decided = 0;
     for (int repeat = 0; repeat < 20000; ++repeat) {
@@ -201,7 +201,7 @@ static void both_errors(pv_law law) {
         const long double h = p.lattice.step, b = p.lattice.scale / p.lattice.step, size = fabsl((long double)v.z);
         const long double sign = v.z < 0 ? -1 : 1, far = b * (1 + p.lattice.uncertainty) * (size + v.error);
         const long double near = b * (1 - p.lattice.uncertainty) * (size - v.error);
-        /* one end of what is possible about as far from a boundary as the product of the errors makes */
+        /* one end of the possible values is about as far from a boundary as the product of the errors makes it */
         const long double end = sign * (repeat % 2 ? far : near);
         const long double over = b * v.error * p.lattice.uncertainty * (long double)random_unit();
         p.u[0] = (double)(h * (floorl(100 * (long double)random_unit()) + 0.5L - end + over));
@@ -215,7 +215,7 @@ static void both_errors(pv_law law) {
     CHECK(decided > 500); /* those whose end does not reach the boundary */
 }
 
-/* Whatever the place of what is out of range, at every length; the largest double below the limit is within. */
+/* For any position of a value out of range, at every length; the largest double below the limit is in range. */
 static void within(void) {
     const pv_lattice lattice = {PV_GAUSSIAN, 1.0, 0.0, 0x1p-10, level};
     const double wrong[] = {0x1p40, -0x1p40, NAN, INFINITY, -INFINITY};
@@ -232,7 +232,7 @@ static void within(void) {
     }
 }
 
-/* No values stand for zeros. */
+/* A missing array of values stands for zeros. */
 static void nothing(pv_law law) {
     problem p = make(law, 150, 1.0, 1.3);
     double *found = doubles(p.d);
@@ -245,7 +245,7 @@ static void nothing(pv_law law) {
     drop(&p);
 }
 
-/* In place: the same points, the same list, and in it the values as they were. */
+/* In place: the same points and the same list, which holds the original values. */
 static void in_place(pv_law law) {
     for (int64_t d = 1; d <= 150; ++d) {
         problem p = make(law, d, 1.0, 1.3);
@@ -269,7 +269,7 @@ static void in_place(pv_law law) {
     }
 }
 
-/* What the words make, computed before: the same points, bit by bit, and the same list. */
+/* Results computed in advance from the words: the same points, bit by bit, and the same list. */
 static void ahead(pv_law law) {
     for (int64_t d = 1; d <= 150; ++d) {
         problem p = make(law, d, d % 2 ? 1.0 : 0.3, d % 5 ? 1.3 : 1e7);

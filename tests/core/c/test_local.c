@@ -1,5 +1,5 @@
-/* Learners of reports: gradients at public points and what reports do to the points, against a plain loop; reports that
- * devices made; what is refused, saturated and left as it was. */
+/* Learners of reports: gradients at public points and the effect of reports on the points, against a plain loop;
+ * reports made by devices; refusals, saturation and unchanged state. */
 #include "reports.h"
 #include "runs/pv_local.h"
 #include "betting/pv_magnitude.h"
@@ -67,7 +67,7 @@ static double start_of(const pv_plan *p, int64_t j) {
     return p->set.code == PV_BOX ? fmin(fmax(0.0, low[j]), high[j]) : 0.0;
 }
 
-/* A run, and what it owns. */
+/* A run, and the memory that it owns. */
 typedef struct live {
     pv_local it;
     double *point, *sum, *gradient, *released, *released_sum, *work;
@@ -104,7 +104,7 @@ static double **arrays(const live *l) {
     return parts;
 }
 
-/* A copy of all but scratch, and whether nothing has changed since. */
+/* A copy of everything except scratch, and whether anything has changed since. */
 static void keep(const live *l, int64_t d, live *kept) {
     memcpy(&kept->it, &l->it, sizeof(pv_local));
     kept->point = doubles(d), kept->sum = doubles(d), kept->gradient = doubles(d);
@@ -124,8 +124,8 @@ static int unchanged(const live *l, int64_t d, const live *kept) {
     return same;
 }
 
-/* Learn what there is, giving what is asked for. A call that asks for something has moved nothing but the row: the same
- * call again finds the same state, asks for the same and leaves it so. */
+/* Learn the available rows, answering all requests. A call that requests something has moved nothing but the row:
+ * the same call again finds the same state, makes the same request and leaves the state unchanged. */
 static void learn(live *l, const pv_local_plan *p, const pv_rows *rows, const double *y, buffers *b) {
     int64_t i = 0;
     int calls = 0;
@@ -146,7 +146,7 @@ static void learn(live *l, const pv_local_plan *p, const pv_rows *rows, const do
 
 enum { ROWS, TOLD, RECEIVED };
 
-/* Points after every row (of blocks: after the last), and the sum of the released ones. */
+/* Points after every row (for blocks: after the last), and the sum of the released ones. */
 static void run(const task *k, int64_t block, int64_t capacity, int level, int how, double *points, double *sum) {
     const pv_local_plan *p = &k->plan;
     const int64_t d = p->run.d;
@@ -163,7 +163,7 @@ static void run(const task *k, int64_t block, int64_t capacity, int level, int h
             rows.n = n;
             rows.data += at * rows.row_stride;
             learn(&l, p, &rows, k->y + at, &b);
-        } else { /* by somebody else, at the learner's point */
+        } else { /* by another caller, at the learner's point */
             const double norm = isnan(k->y[at]) ? -1.0 : pv_rows_norm(&k->rows, at);
             memset(gradient, 0, (size_t)d * sizeof(double));
             CHECK(pv_local_gradient(&counters, &p->run, p->report.bound, l.point, &k->rows, at,
@@ -179,7 +179,7 @@ static void run(const task *k, int64_t block, int64_t capacity, int level, int h
         }
         if (block == 1) memcpy(points + at * d, l.point, (size_t)d * sizeof(double));
         CHECK(l.it.run.t == at + n && l.it.steps == at + n && l.it.run.spent == p->cost); /* charged once */
-        for (int64_t j = 0; j < d; ++j) CHECK(l.gradient[j] == 0.0);                      /* nothing secret is left */
+        for (int64_t j = 0; j < d; ++j) CHECK(l.gradient[j] == 0.0);                      /* nothing secret remains */
     }
     if (block > 1) memcpy(points + (N - 1) * d, l.point, (size_t)d * sizeof(double));
     memcpy(sum, l.released_sum, (size_t)d * sizeof(double));
@@ -232,7 +232,7 @@ static void gradient_at(const task *k, int64_t t, const double *w, double *g) {
     double slope = p->loss.slope(&p->loss, (double)score, y);
     const double largest =
         most > 0.0 && most < 1e-150 && !p->intercept ? 0.0 : (double)(k->plan.report.bound / sqrtl(q));
-    slope = fmin(fmax(slope, -largest), largest); /* of a row of zeros there is no largest */
+    slope = fmin(fmax(slope, -largest), largest); /* for a row of zeros there is no largest */
     for (int64_t j = 0; j < d; ++j) g[j] *= slope;
 }
 
@@ -278,7 +278,7 @@ static void twin(const task *k, int integrate, double *points, double *sum) {
             for (int64_t j = 0; j < d; ++j) w[j] = -length_of(p, (double)t + 1.0, squares) * s[j];
             break;
         case PV_COIN:
-        case PV_EXPERTS: /* whose own driver has the weights from the definitions */
+        case PV_EXPERTS: /* its own driver has the weights from the definitions */
             x += gain;
             y += p->observed > 0.0 ? p->observed * gain * gain : p->drift * (p->counted ? 1.0 : qq);
             pv_experts_learn(&experts, &p->experts, gain, qq);
@@ -315,7 +315,7 @@ static void one(const task *k, int integrate) {
         CHECK(fabs(points[j] - expected[j]) <= 1e-11 * (1.0 + fabs(expected[j])));
         moved += fabs(points[j] - start_of(&k->plan.run, j % d));
     }
-    /* there was something to compare, but for the simplex of one point */
+    /* the comparison was not empty, except for the simplex of one point */
     CHECK(moved > 1e-3 * (double)N || (d == 1 && k->plan.run.set.code == PV_SIMPLEX));
     for (int64_t j = 0; j < d; ++j) {
         CHECK(fabs(sum[j] - total[j]) <= 1e-10 * (1.0 + fabs(total[j])));
@@ -347,7 +347,7 @@ static void every_update_and_set(void) {
                 if (d == 1 && kind == PV_REPORT_CAP) kind = PV_REPORT_SIGN;
                 task k =
                     make(d, turn % 3 == 0, turn % PV_LOSS_COUNT, set, kind, (pv_update)(rule / 4), (pv_pace)(rule % 4));
-                if (rule == 12) { /* averages that count later points more */
+                if (rule == 12) { /* averages with larger weights for later points */
                     k.plan.run.averaging = 1 + turn % 2;
                     k.plan.experts = (pv_experts_plan){.n = 3,
                                                        .radius = {0.1, 0.3, 1.0},
@@ -370,7 +370,7 @@ static void every_update_and_set(void) {
             }
 }
 
-/* Gradients of single rows: within the bound whatever the loss, in the row's direction, added to what is there. */
+/* Gradients of single rows: within the bound for any loss, in the row's direction, added to the given vector. */
 static void gradients(void) {
     for (int trial = 0; trial < 4000; ++trial) {
         const int64_t d = 1 + (int64_t)(random_word() % 12);
@@ -398,7 +398,7 @@ static void gradients(void) {
         CHECK(sqrtl(gg) <= bound * (1 + 1e-14L));
         const long double slope = p.loss.slope(&p.loss, (double)score, y), largest = bound / sqrtl(q);
         const long double own = slope > largest ? largest : (slope < -largest ? -largest : slope);
-        /* where it saturates, or is the same all around, its value is known in spite of the score's roundings */
+        /* where it saturates, or is constant, its value is known despite the rounding of the score */
         if (fabsl(slope) > 1.01L * largest && q > 1e-280L)
             for (int64_t j = 0; j < d; ++j) {
                 const long double v = j < d - intercept ? f * x[j] : 1.0L;
@@ -436,7 +436,7 @@ static void stops(void) {
     CHECK(l.it.steps == 2 && l.it.run.n_released == 0);
     for (int64_t j = 0; j < 4; ++j) CHECK(l.gradient[j] == 0.0);
     end(&l);
-    /* without a user to tell, the row reports the gradient 0: a row answers by no error */
+    /* without a user's loss to report it, the row reports the gradient 0: a row never causes an error */
     k.plan.run.loss.user = NULL;
     k.plan.run.horizon = 3;
     double before[4];
@@ -483,7 +483,8 @@ static void stops(void) {
     drop(&k);
 }
 
-/* Told gradients that no row has: longer than the bound, huge, not finite. Only the long ones are counted, once each. */
+/* Given gradients that no row has: longer than the bound, huge, not finite. Only the long ones are counted, once
+ * each. */
 static void told(void) {
     static const double entries[] = {0.3, 0.6, 100.0, 1e150, -1e150, 5e-324, 0.0, (double)NAN, HUGE_VAL, 0.35};
     const pv_rows none = {.n = 0};
@@ -494,7 +495,7 @@ static void told(void) {
         live l = begin(&k.plan.run);
         buffers b;
         int64_t beyond = 0;
-        open_buffers(&b, &k.plan.report, 1, 0); /* so every report has to ask for its words */
+        open_buffers(&b, &k.plan.report, 1, 0); /* so every report has to request its words */
         for (int64_t n = 0; n < LENGTH(entries); ++n) {
             double g[4], before[4], report[4];
             for (int64_t j = 0; j < 4; ++j) g[j] = entries[n];
@@ -517,7 +518,7 @@ static void told(void) {
     drop(&k);
 }
 
-/* Reports as large as are received: points stay finite and in their set. */
+/* Reports as large as are accepted: points stay finite and in their set. */
 static void extremes(void) {
     static const pv_update updates[] = {PV_GREEDY, PV_LAZY, PV_COIN};
     const pv_vectors *vectors = pv_vectors_at(0);
@@ -527,7 +528,7 @@ static void extremes(void) {
                 task k = make(5, 0, PV_SQUARED, set, PV_REPORT_PLAIN, updates[n], PV_CONSTANT);
                 k.plan.length = 1.0;
                 if (set == PV_WHOLE_SPACE && updates[n] != PV_COIN) k.plan.length = 1e80;
-                if (size == 1) k.plan.length = 0.3; /* products that vanish */
+                if (size == 1) k.plan.length = 0.3; /* products that underflow */
                 live l = begin(&k.plan.run);
                 double work[10], again[5], total = 0.0;
                 for (int t = 1; t <= 20; ++t) {
@@ -552,7 +553,8 @@ static void extremes(void) {
                     if (size == 2 && set != PV_SIMPLEX && set != PV_BOX)
                         for (int j = 0; j < 5; ++j) CHECK(l.point[j] == 0.0);
                 }
-                if (size == 0 && set == PV_WHOLE_SPACE && updates[n] == PV_COIN) { /* bets beyond all doubles */
+                /* bets beyond the range of doubles */
+                if (size == 0 && set == PV_WHOLE_SPACE && updates[n] == PV_COIN) {
                     CHECK(pv_magnitude(l.it.x, l.it.y, k.plan.a) == HUGE_VAL);
                     for (int j = 0; j < 5; ++j) total += l.point[j] * l.point[j] / PV_ENTRY_MAX / PV_ENTRY_MAX;
                     CHECK(fabs(sqrt(total) - k.plan.wealth) <= 1e-12);

@@ -3,7 +3,7 @@
 #include "losses/pv_loss.h"
 #include "base/pv_math.h"
 
-/* 10^x; the C library's pow has other last digits on other processors. */
+/* 10^x; the C library's pow differs in the last digits between processors. */
 static double power(double x) { return pv_exp(2.302585092994046 * x); }
 
 static int is_classification(int code) { return code <= PV_SMOOTH_HINGE; }
@@ -56,14 +56,14 @@ static void values_and_slopes(int code, double width) {
             loss.expand(&loss, p, y, &slope, &curve, &seen);
             CHECK(bits_of(slope) == bits_of(g));
             CHECK(fabs(curve - (above - below) / (2.0 * step)) <= 1e-9);
-            /* from a point of the same search, near or not */
+            /* from a point of the same search, near or far */
             double other = p + 0.3 * random_unit(), expected = loss.slope(&loss, other, y);
             loss.expand(&loss, other, y, &slope, &curve, &seen);
             CHECK(fabs(slope - expected) <= 1e-15 * fabs(expected));
             CHECK(fabs(curve - fabs(expected) * (1.0 - fabs(expected))) <= 2e-15);
             digest(slope);
         }
-        if (loss.off) { /* a bound for the slope at a prediction that is off by at most so much; for the kinks too */
+        if (loss.off) { /* a bound for the slope at a prediction with at most this error; for the kinks too */
             const double error = k % 3 ? power(-8.0 * (1.0 + random_unit())) : 0.0;
             if (k % 5 == 1) p = y * (1.0 + (k % 4 < 2 ? -1 : 1) * width) + error * random_unit();
             g = loss.slope(&loss, p, y);
@@ -107,18 +107,18 @@ static void implicit_steps(int code, double width) {
     pv_loss_bind(&loss, code, width);
     pv_loss bracketed = loss;
     bracketed.lipschitz = code == PV_HUBER ? width : 1.0;
-    /* at least the inverse curvature where the slope moves; at a kink the slope is free: (b - k m) / c, m fixed */
+    /* at least the inverse curvature where the slope changes; at a kink the slope is free: (b - k m) / c, m fixed */
     const double stiffness = code == PV_LOGISTIC || code == PV_HUBER ? 1.0
                              : code == PV_SMOOTH_HINGE               ? 2.0 * width
                                                                      : 0.0;
     for (int n = 0; n < 4000; ++n) {
         double k = power(6.0 * random_unit()), c = power(9.0 * random_unit());
-        if (n % 7 == 0) c = k * power(9.0 + 3.0 * random_unit()); /* steps where careless brackets cycle */
+        if (n % 7 == 0) c = k * power(9.0 + 3.0 * random_unit()); /* steps for which careless brackets cycle */
         double y = random_target(code), b = k * 5.0 * random_unit();
         if (n % 3 == 0) b = (k + c) * random_unit();
         if (n % 11 == 0) b = k * y + c * (n % 2 ? 1.0 : -1.0); /* the ends of the bracket */
         long double exact = reference(code, width, k, b, c, y);
-        /* what rounding of b, k m and c g can move the slope by */
+        /* the change of the slope by rounding of b, k m and c g */
         long double bound = code == PV_SQUARED ? 1e-15L * ((fabsl(b) + k * fabsl(y)) / (k + c) + fabsl(exact)) : 0;
         if (code != PV_SQUARED) {
             long double noise = 4e-16L * (fabsl(b) + k * (fabsl(y) + 1 + width) + c * fabsl(exact));

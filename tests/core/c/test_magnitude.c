@@ -1,5 +1,5 @@
-/* The magnitude and the potential against the defining integrals in long double, at every level, and where arguments are
- * at the ends of a double's range. */
+/* The magnitude and the potential against the defining integrals in long double, at every level, also for arguments
+ * at the limits of doubles. */
 #include <float.h>
 
 #include "check.h"
@@ -7,7 +7,7 @@
 #include "betting/pv_magnitude.h"
 
 static double between(double low, double high) { return low + (high - low) * (0.5 + 0.5 * random_unit()); }
-/* Between 2^low and 2^high, in operations with the same result everywhere: this feeds the digest. */
+/* Between 2^low and 2^high, in operations with the same result everywhere: this enters the digest. */
 static double power(double low, double high) {
     const double e = between(low, high), whole = floor(e);
     return ldexp(1.0 + (e - whole), (int)whole);
@@ -76,7 +76,7 @@ static void levels(void) {
     free(out);
 }
 
-/* No argument gives NaN, and none breaks the order in x. */
+/* No argument gives NaN, and none violates the order in x. */
 static void extremes(void) {
     static const double ends[] = {DBL_TRUE_MIN, 1e-310, DBL_MIN, 1e-300, 1e-200, 1e-154, 1e-100,
                                   1e-30,        1e-3,   0.3,     1.0,    7.0,    40.0,   1e3,

@@ -16,7 +16,8 @@ static void elementary(void) {
         CHECK(ulps(pv_exp(x), expl(x)) <= 1.0);
         CHECK(ulps(pv_sigmoid(x), 1.0L / (1.0L + expl(-(long double)x))) <= 4.0);
         const double digits = 1.0 + fabs(random_unit());
-        const int exponent = (int)(random_word() % 2040) - 1020; /* not in one call: its arguments come in any order */
+        /* in separate calls: its arguments come in any order */
+        const int exponent = (int)(random_word() % 2040) - 1020;
         double y = ldexp(digits, exponent);
         CHECK(ulps(pv_two_thirds(y), powl(y, 2.0L / 3.0L)) <= 3.0);
         double small = PV_NEAR * random_unit();

@@ -12,7 +12,7 @@ typedef struct range {
 
 static uint64_t word_at(const unsigned char *words, int64_t i) { return pv_word(words + 8 * i); }
 
-/* What the digits after the 53 that are read can make of a word. */
+/* The possible values of a word, by the digits after the 53 that are read. */
 static range exponential(uint64_t word) {
     long double a = (long double)((word & ~SIGN_BIT) >> 11);
     return (range){-logl((a + 1) * 0x1p-52L), -logl(a * 0x1p-52L)};
@@ -65,10 +65,10 @@ static void factors(pv_mixture kind) {
         }
         free(words);
     }
-    CHECK(known * 10 > total * 9); /* the bound is of use */
+    CHECK(known * 10 > total * 9); /* the bound is useful */
 }
 
-/* Bounds that do not grow with the dimension: at most three coordinates in 10^10 are left open by the factor. */
+/* Bounds that do not grow with the dimension: the factor leaves at most three coordinates in 10^10 undecided. */
 static void wide(pv_mixture kind) {
     const int64_t d = 300000, n = pv_mixture_words(kind, d);
     unsigned char *words = buffer(n, 8);
@@ -84,7 +84,7 @@ static void wide(pv_mixture kind) {
     free(words);
 }
 
-/* A word without a bound leaves the factor without one, wherever it stands among those that make it. */
+/* A word without a bound leaves the factor without one, in any position. */
 static void deep(pv_mixture kind) {
     for (int64_t d = 2; d < 40; ++d) {
         const int64_t n = pv_mixture_words(kind, d), first = kind == PV_SPHERE ? 0 : d;

@@ -1,5 +1,5 @@
 /* Nodes that learn together: the sums of neighbours' messages against a plain loop; a network in one process and in
- * several, which hear each other between rounds, with the same bits; blocks, levels and calls that ask for something. */
+ * several, which exchange messages between rounds, with the same bits; blocks, levels and calls with requests. */
 #include "reports.h"
 #include "runs/pv_network.h"
 
@@ -61,14 +61,14 @@ static task make(int64_t m, int64_t batch, int64_t d, pv_report_kind kind, pv_po
 
 static void drop(task *k) { free(k->x), free(k->y), free(k->indptr), free(k->columns), free(k->weights); }
 
-/* Some nodes in a process of their own. */
+/* Some nodes in a separate process. */
 typedef struct live {
     pv_network_plan plan;
     pv_network it;
     buffers b;
     double *work, *released, *sum, *x, *y;
     int64_t *place;
-    int64_t i; /* the row to continue at */
+    int64_t i; /* the row at which to continue */
     int heard;
 } live;
 
@@ -88,7 +88,7 @@ static void begin(live *l, const task *k, int64_t first, int64_t own, int64_t ca
     l->plan.run.horizon = rows;
     for (int64_t i = 0; i < m; ++i) {
         const int64_t here = i >= first && i < first + own;
-        l->place[i] = here ? i - first : own + (i < first ? i : i - own); /* the others behind, in order */
+        l->place[i] = here ? i - first : own + (i < first ? i : i - own); /* the others after them, in order */
     }
     l->plan.place = l->place;
     const int sparse = l->plan.threshold != PV_DENSE;
@@ -115,7 +115,7 @@ static void end(live *l) {
     close_buffers(&l->b);
 }
 
-/* Learn until others must be heard, or all rows are learnt; whether others must be. */
+/* Learn until messages of others are needed, or all rows are learnt; returns whether they are needed. */
 static int learn(live *l, int64_t block) {
     const int64_t features = l->plan.run.d - 1, n = l->plan.run.horizon;
     for (;;) {
@@ -140,7 +140,7 @@ static int learn(live *l, int64_t block) {
             const pv_network before = l->it;
             const int64_t at = i;
             CHECK(pv_run(&l->it.run, &l->plan.run, &rows, y, &i, &l->b.draws, NULL) == status && i == at);
-            CHECK(memcmp(&before, &l->it, sizeof(pv_network)) == 0); /* it asks again, and nothing has moved */
+            CHECK(memcmp(&before, &l->it, sizeof(pv_network)) == 0); /* it repeats the request, and nothing has moved */
             serve(&l->b, &l->plan.report, status, pv_network_address(&l->it, &l->plan),
                   pv_network_address(&l->it, &l->plan) + (uint64_t)(l->plan.own - l->it.node - 1));
         }
@@ -179,7 +179,7 @@ static void check_network(int64_t m, int64_t batch, int64_t d, pv_report_kind ki
     CHECK(whole.it.run.n_null == 1 + (d > 1));
     CHECK(whole.it.messages == (m == 1 ? 0 : m == 2 ? 2 : 2 * m) * k.plan.rounds);
     for (int64_t c = 0; c < (batch == 1 ? 1 : m) * d; ++c)
-        CHECK(whole.it.gradients[c] == 0.0); /* nothing secret is left */
+        CHECK(whole.it.gradients[c] == 0.0); /* nothing secret remains */
     for (int64_t c = 0; c < m * d; ++c) digest(whole.it.models[c]), digest(whole.it.sums[c]);
     for (int64_t c = 0; c < d; ++c) digest(whole.released[c]);
 

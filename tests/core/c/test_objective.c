@@ -1,5 +1,5 @@
-/* Objectives: derivatives against differences, the same bits whatever the layout and the level, and Cholesky's factor.
- * Buffers have exactly the size that the kernels say they need. */
+/* Objectives: derivatives against differences, the same bits for any layout and level, and Cholesky's factor.
+ * Buffers have exactly the size that the kernels request. */
 #include "check.h"
 #include "noise/pv_first_pass.h"
 #include "offline/pv_newton.h"
@@ -70,7 +70,7 @@ static pv_objective bind(data *x, int code, int sparse, int level, int intercept
     return o;
 }
 
-/* Everything the kernels say about a point, one number after the other. */
+/* Everything that the kernels compute at a point, one number after another. */
 static int64_t describe(const pv_objective *o, const double *w, double *out) {
     const int64_t dim = o->dim, width = pv_hessian_width(dim);
     double *work = doubles(3 * dim), *p = doubles(o->n), *q = doubles(o->n), *curves = doubles(o->n), *gradient = out;
@@ -150,7 +150,7 @@ static void differences(void) {
     drop(&x);
 }
 
-/* Losses a row at a time, those of the tables. */
+/* Losses one row at a time, as in the tables. */
 static void losses(void) {
     for (int64_t c = 0; c < LENGTH(CODES); ++c)
         for (int n = 1; n <= PV_LOSS_ROWS; n += 21) {
@@ -193,7 +193,7 @@ int main(void) {
     double singular[8 * 8] = {1.0, 0.0};
     singular[8] = 1.0, singular[9] = 1.0;
     CHECK(pv_cholesky(singular, 2, 8, 0.0, pv_vectors_at(0)) == 0);
-    singular[0] = 1.0, singular[8] = 1.5, singular[9] = 2.25 + 0x1p-51; /* what is left is the last digit */
+    singular[0] = 1.0, singular[8] = 1.5, singular[9] = 2.25 + 0x1p-51; /* only the last digit remains */
     CHECK(pv_cholesky(singular, 2, 8, 0.0, pv_vectors_at(0)) == 0);
     return finish("objective");
 }

@@ -1,4 +1,4 @@
-/* Several scores: slopes by their definitions, far apart as well, and weights. */
+/* Several scores: slopes by their definitions, also for distant scores, and weights. */
 #include "check.h"
 #include "base/pv_math.h"
 #include "losses/pv_outputs.h"

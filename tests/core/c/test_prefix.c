@@ -1,4 +1,5 @@
-/* Private prefix sums: every design against a twin that keeps all rows, however the stream is cut and the noise served. */
+/* Private prefix sums: every design against a twin that keeps all rows, for any cut of the stream and of the noise.
+ * */
 #include "check.h"
 #include "noise/pv_bits.h"
 #include "prefix/pv_prefix.h"
@@ -7,7 +8,7 @@ enum { N = 70, MOST = 2 * N, FIRST_STEP = 5 };
 
 typedef struct task {
     pv_prefix_plan plan;
-    double *x; /* rows as they come: some beyond the bound, some not usable */
+    double *x; /* rows as they arrive: some beyond the bound, some invalid */
     double theta[2], omega[2], coefficients[N], decoder[N];
 } task;
 
@@ -23,7 +24,7 @@ static task make(pv_design design, int64_t width, int64_t leaf, int64_t horizon,
         if (i % 11 == 7) k.x[i * width + i % width] = i % 2 ? (double)NAN : HUGE_VAL;
     k.coefficients[0] = 1.0;
     for (int i = 1; i < N; ++i) k.coefficients[i] = k.coefficients[i - 1] * (2.0 * i - 1.0) / (2.0 * i);
-    for (int i = 0; i < N; ++i) /* as sums that forget have them: any series will do here */
+    for (int i = 0; i < N; ++i) /* as for sums that forget: any series will do here */
         k.decoder[i] = window && i >= window ? k.coefficients[i] - k.coefficients[i - window] : k.coefficients[i];
     p->design = design;
     p->width = width;
@@ -62,7 +63,7 @@ static void fill(unsigned char *words, const unsigned char *addresses, int64_t c
     for (int64_t w = 0; w < count; ++w) {
         const unsigned char *pair = addresses + 16 * (w / 2);
         uint64_t word = mix(pv_word(pair) * 31 + mix(pv_word(pair + 8)) + (uint64_t)(w % 2));
-        if (word % 251 == 0) word >>= 40; /* the far tail, which the table does not hold */
+        if (word % 251 == 0) word >>= 40; /* the far tail, outside the table */
         for (int b = 0; b < 8; ++b) words[8 * w + b] = (unsigned char)(word >> (8 * b));
     }
 }
@@ -159,7 +160,7 @@ static result run(task *k, int64_t block, int64_t capacity, int move) {
     pv_rows more = {.n = 1, .d = p->width, .data = (const char *)k->x, .row_stride = 0, .col_stride = 8};
     pv_rows_bind(&more);
     CHECK(pv_prefix_run(&s, &more, &i, &written, &draws, NULL) == PV_HORIZON && i == 0);
-    /* nor by the way of learners, which add vectors: the column norm is that of the steps that are planned */
+    /* nor through learners, which add vectors: the column norm is that of the planned steps */
     if (p->horizon % p->leaf == 0) CHECK(pv_prefix_add(&s, NULL) == PV_HORIZON && s.step == p->steps);
     CHECK(s.n_clipped > 0 || p->horizon < 8);
     free(memory), free(addresses), free(words), free(draws.rows);
@@ -167,7 +168,7 @@ static result run(task *k, int64_t block, int64_t capacity, int move) {
     return r;
 }
 
-/* ---- the twin: everything is kept, every sum is added up anew ------------------------------------------------------ */
+/* ---- the twin: it keeps everything, and computes every sum from scratch ------------------------------------------ */
 
 static void row_of(const task *k, int64_t i, double *w) {
     const pv_prefix_plan *p = &k->plan;
@@ -293,7 +294,7 @@ static void one(pv_design design, int64_t width, int64_t leaf, int64_t horizon, 
             const int64_t step = (i + 1) / leaf;
             digest(found);
             if (design == PV_SMOOTH || (i % 7 && i + 1 < horizon))
-                continue; /* the Python twin has the smooth one too */
+                continue; /* the Python twin has the smooth design too */
             CHECK(bits_of(found) == bits_of((step ? expected(&k, step, j) : 0.0) + 0.0));
         }
     static const int64_t blocks[] = {1, 7, 64}, capacities[] = {1, 3, 100};
@@ -311,7 +312,7 @@ static void one(pv_design design, int64_t width, int64_t leaf, int64_t horizon, 
     free(k.x);
 }
 
-/* The share of earlier blocks given by the caller: the same noisy vectors, in sums that differ by roundings. */
+/* The share of earlier blocks given by the caller: the same noisy vectors, and sums equal up to rounding. */
 static void far_blocks(void) {
     static const int64_t blocks[] = {1, 8, 33};
     task k = make(PV_SQRT, 3, 1, 33, 0);
@@ -328,7 +329,7 @@ static void far_blocks(void) {
     free(k.x);
 }
 
-/* The draws of all steps have addresses of their own, as many as the design says. */
+/* The draws of all steps have separate addresses, as many as the design states. */
 static void addresses(void) {
     for (int design = 0; design < PV_DESIGNS; ++design) {
         task k = make((pv_design)design, 1, 1, 60, 0);
@@ -371,8 +372,8 @@ static void refusals(void) {
     }
 }
 
-/* Epochs of 5, 9, 9, ... rows in leaves of 2, without noise: sums of the rows on the grid, from all of them; other
- * addresses in each. Memory is for the larger ones, whose words have more bits. */
+/* Epochs of 5, 9, 9, ... rows in leaves of 2, without noise: sums of all rows on the grid; other addresses in each
+ * epoch. The memory suffices for the larger ones, whose words have more bits. */
 static void epochs(void) {
     for (int design = 0; design < PV_DESIGNS; ++design) {
         task one = make((pv_design)design, 2, 2, 5, 0), two = make((pv_design)design, 2, 2, 9, 0);
@@ -413,7 +414,7 @@ static void epochs(void) {
     }
 }
 
-/* A leaf cut short, and runs without noise: exact sums of what is on the grid. */
+/* A partial leaf, and runs without noise: exact sums of values on the grid. */
 static void without_noise(void) {
     for (int design = 0; design < PV_DESIGNS; ++design) {
         task k = make((pv_design)design, 2, 4, 10, 0);
@@ -441,7 +442,7 @@ static void without_noise(void) {
     }
 }
 
-/* Sums that forget, and the weight of what they hold. */
+/* Sums that forget, and the weight of the rows in them. */
 static void forgetting(void) {
     static const pv_design designs[] = {PV_SQRT, PV_BLT, PV_INDEPENDENT, PV_BANDED};
     static const double discounts[] = {0.9, 1.0, 1.0, 1.0, 1.0};

@@ -56,7 +56,7 @@ static long double side(const pv_report *plan, const double *v, const unsigned c
     return product - plan->gamma * sqrtl(z2 * v2);
 }
 
-/* Reports of rows 1, 2, ... from words that are drawn as they are listed; every draw is checked for what it used. */
+/* Reports of rows 1, 2, ... from words drawn in the listed order; every draw is checked for what it used. */
 static void run(pv_report_kind kind, int64_t d) {
     const pv_report plan = plan_of(kind, d);
     const int64_t words = pv_row_words(plan.words), capacity = 5;
@@ -95,7 +95,7 @@ static void run(pv_report_kind kind, int64_t d) {
     free(draws.words), free(draws.rows);
 }
 
-/* One trial whose coin lies between those of the regions: accepted just where it is in the cap. */
+/* One trial whose coin lies between those of the regions: accepted only in the cap. */
 static void sides(void) {
     int64_t inside = 0, outside = 0;
     for (int trial = 0; trial < 20000; ++trial) {
@@ -138,7 +138,8 @@ static void put(unsigned char *bytes, uint64_t word) {
     for (int k = 0; k < 8; ++k) bytes[k] = (unsigned char)(word >> (8 * k));
 }
 
-/* A side that is within the error of what decides it stays open: <Z, v> is nearer to the border than |Z - z| |v| and roundings. */
+/* A side within the error of its decision stays open: <Z, v> is closer to the border than |Z - z| |v| and rounding.
+ * */
 static void open_sides(void) {
     int64_t opened = 0;
     for (int trial = 0; trial < 2000; ++trial) {
@@ -181,7 +182,7 @@ static void open_sides(void) {
     CHECK(opened > 500);
 }
 
-/* The coin of a sign against its probability, which is never beyond the threshold, however that is rounded. */
+/* The coin of a sign against its probability, which never exceeds the threshold, however that is rounded. */
 static void signs(void) {
     pv_undecided und = {0};
     for (int trial = 0; trial < 4000; ++trial) {
@@ -197,7 +198,7 @@ static void signs(void) {
                 if (beyond && share >= 1.0) shift = plan.threshold;
                 double v = (negative ? -share : share) * plan.bound, out = 0.0;
                 pv_draws draws = {bytes, NULL, &row, 1, 1, 0, &und, 0.0, pv_first_pass_level(0)};
-                /* a word below the border gives +: the last one of these, or the first one of the others */
+                /* a word below the border gives +: the last of these, or the first of the others */
                 put(bytes,
                     negative ? (beyond ? half - shift - 1 : half - shift) : (beyond ? half + shift : half + shift - 1));
                 if (!plan.threshold) continue;
@@ -209,7 +210,7 @@ static void signs(void) {
     }
 }
 
-/* Without a scale there is no report, of no kind but the plain one. */
+/* Without a scale no kind but the plain one makes a report. */
 static void never_without_a_scale(void) {
     static const pv_report_kind kinds[] = {PV_REPORT_GAUSSIAN, PV_REPORT_LAPLACE, PV_REPORT_L2_LAPLACE, PV_REPORT_CAP,
                                            PV_REPORT_SIGN};
@@ -237,7 +238,7 @@ static void never_without_a_scale(void) {
         }
 }
 
-/* Vectors whose norm says little: coins stay in order. */
+/* Vectors whose norm is inaccurate: coins stay in order. */
 static void coins(void) {
     pv_report plan = plan_of(PV_REPORT_CAP, 2);
     const double cases[] = {0.0, -0.0, 1e-320, 1e-150, 1.0, 1.5, 1.6, 1e200, HUGE_VAL, (double)NAN};

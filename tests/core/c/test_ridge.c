@@ -1,4 +1,4 @@
-/* Moments, and ridge regression from them, on a small LAPACK of its own: the equations it should satisfy, and its two ways out. */
+/* Moments, and ridge regression from them, on a small LAPACK of its own: its equations, and its two exits. */
 #include "check.h"
 #include "noise/pv_first_pass.h"
 #include "prefix/pv_moments.h"
@@ -41,7 +41,7 @@ static void trtrs(char *uplo, char *trans, char *diag, int *n, int *nrhs, double
     }
 }
 
-/* Jacobi's rotations; touches all of the work space that it may. */
+/* Jacobi's rotations; touches all of its permitted work space. */
 static void syevd(char *jobz, char *uplo, int *n, double *a, int *lda, double *w, double *work, int *lwork, int *iwork,
                   int *liwork, int *info) {
     const int d = *n;
@@ -157,7 +157,7 @@ static void solves(int d, int rows, double noise, double radius) {
     drop(&ridge), free(moments), free(one), free(x), free(out);
 }
 
-/* V = diag(-5, 2, 50): eigenvalues 0, 2, 10 after they are moved into [0, 10]. */
+/* V = diag(-5, 2, 50): eigenvalues 0, 2, 10 after clipping to [0, 10]. */
 static void indefinite(void) {
     double moments[9] = {-5, 0, 0, 2, 0, 50, 1, 3, 22}, x[3];
     pv_ridge ridge = make(3);
@@ -192,7 +192,8 @@ static void as_printed(void) {
     drop(&ridge);
 }
 
-/* Moments of several rows at once have the bits of one row after the other, at every level, and touch nothing beyond. */
+/* Moments of several rows at once have the bits of one row after another, at every level, and touch nothing beyond.
+ * */
 static void moments_of_rows(int64_t d, int64_t k, int fresh) {
     const int64_t size = d * (d + 1) / 2 + d;
     double *v = random_doubles(k * d, 1.0), *y = random_doubles(k, 1.0), *start = random_doubles(size, 1.0);

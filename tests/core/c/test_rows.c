@@ -1,4 +1,4 @@
-/* Row operations: the same bits in every layout, and the right value against sums in long double. */
+/* Row operations: the same bits in every layout, and correct values compared with sums in long double. */
 #include "check.h"
 #include "noise/pv_first_pass.h"
 #include "rows/pv_rows.h"
@@ -83,7 +83,8 @@ static layout csr(const double *x, int64_t d, int f32, int wide) {
 static void vectors_at(int level, const double *x, int64_t d) {
     const pv_vectors *vectors = pv_vectors_at(level);
     double *out = doubles(d), *sum = doubles(d), *before = doubles(d);
-    for (int64_t j = 0; j < d; ++j) before[j] = sum[j] = 1.0 + 0.1 * (double)j; /* the digest knows no levels */
+    /* the digest is independent of levels */
+    for (int64_t j = 0; j < d; ++j) before[j] = sum[j] = 1.0 + 0.1 * (double)j;
     CHECK(bits_of(vectors->sqnorm(x, d)) == bits_of(pv_sqnorm(x, d)));
     vectors->publish(x, -0.3, 1.0, out, sum, d);
     for (int64_t j = 0; j < d; ++j) {
@@ -97,7 +98,7 @@ static void vectors_at(int level, const double *x, int64_t d) {
     free(out), free(sum), free(before);
 }
 
-/* Two steps of a mix and its inverse, each coordinate as if it were alone: no piece reaches into another. */
+/* Two steps of a mix and its inverse, each coordinate separately: no piece touches another. */
 static void mixed_at(int level, const double *w, int64_t d) {
     const pv_vectors *vectors = pv_vectors_at(level);
     enum { MOST = 9 };
@@ -207,7 +208,7 @@ static void same_in_every_layout(int64_t d) {
     free(w);
 }
 
-/* Every kind of unusable entry at every place is found, in every layout; the largest allowed one is not. */
+/* Every kind of invalid entry in every position is found, in every layout; the largest allowed one is not. */
 static void unusable_entries(void) {
     const double wrong[] = {(double)NAN, HUGE_VAL, -HUGE_VAL, 1.1e150, -1e300};
     enum { D = 11 };
@@ -235,7 +236,7 @@ static void unusable_entries(void) {
     release(&narrow);
 }
 
-/* Overflowing squares of usable entries are no reason to refuse a row. */
+/* A row is not refused because squares of valid entries overflow. */
 static void large_but_usable(void) {
     enum { D = 40 };
     double x[ROWS * D], norms[ROWS];
@@ -280,7 +281,7 @@ static void structure(void) {
     CHECK(status_of((int64_t[]){-1, 2, 2, 5}, (int64_t[]){0, 3, 0, 1, 2}, 5, &bad) == PV_BAD_INDPTR && bad == 0);
 }
 
-/* What the check says, entry by entry. */
+/* The result of the check, entry by entry. */
 static pv_status plain_check(const int64_t *indptr, const int64_t *indices, int64_t n, int64_t d, int64_t nnz) {
     pv_status found = PV_OK;
     int64_t before = 0;
@@ -296,8 +297,8 @@ static pv_status plain_check(const int64_t *indptr, const int64_t *indices, int6
     return found;
 }
 
-/* Random structures, most of them wrong in one place: the check reads nothing beyond the arrays, and of what it admits
- * no operation reads or writes anything beyond the row. */
+/* Random structures, most of them wrong in one place: the check reads nothing beyond the arrays, and for structures
+ * that it admits no operation reads or writes anything beyond the row. */
 static void any_structure(void) {
     static const int64_t wild[] = {-1, 0, 1, 3, 4, 1 << 20, -(1 << 20), INT32_MAX, INT32_MIN};
     int64_t seen[4] = {0};

@@ -1,16 +1,16 @@
-/* Update rules: the point they describe satisfies the optimality conditions of its minimisation problem. */
+/* Update rules: the point that they describe satisfies the optimality conditions of its minimisation problem. */
 #include "check.h"
 #include "runs/pv_iterate.h"
 #include "base/pv_math.h"
 
-/* 10^x; the C library's pow has other last digits on other processors. */
+/* 10^x; the C library's pow differs in the last digits between processors. */
 static double power(double x) { return pv_exp(2.302585092994046 * x); }
 
 typedef struct step {
     double a, a1, nn, b, q, y; /* ||x||^2, <v, x>, ||v||^2 */
 } step;
 
-/* x in the ball of radius r, v of any length; every fourth x on the sphere, where most iterates of a run live. */
+/* x in the ball of radius r, v of any length; every fourth x is on the sphere, like most iterates of a run. */
 static step random_step(double r, int n, int classification) {
     double u = n % 4 == 0 ? 1.0 : fabs(random_unit()), cosine = random_unit();
     step s;
@@ -41,7 +41,7 @@ static void one(const pv_iterate_plan *plan, const step *s) {
     plan->update(plan, s->a, s->a1, s->nn, s->b, s->q, s->y, &g, &k);
     const long double moved = norm_moved(s, g), m = ((long double)s->a * s->b - (long double)s->q * g) / k;
     const long double size = (fabsl((long double)s->a * s->b) + s->q * fabsl((long double)g)) / k;
-    /* cancellation in ||a x - g v||^2 costs the norm up to the root of the rounding */
+    /* cancellation in ||a x - g v||^2 can change the norm by the root of the rounding */
     const long double spread = 1e-15L * ((long double)s->a * s->a * s->nn + (long double)g * g * s->q);
     CHECK(k >= s->a1);
     digest(g);

@@ -47,7 +47,8 @@ static void grow(pv_users *table) {
 
 enum { USERS = 300, ROWS = 4000 };
 
-/* Digests that begin alike, some of them at the very end of the table: look-ups walk past each other and around. */
+/* Digests with equal beginnings, some of them at the very end of the table: look-ups pass each other and wrap
+ * around. */
 static void digests(uint64_t found[2 * USERS]) {
     for (int u = 0; u < USERS; ++u) {
         found[2 * u] = u % 3 == 0 ? UINT64_MAX : u % 3 == 1 ? UINT64_C(1) << 63 : random_word();
@@ -86,7 +87,7 @@ static void rule(int64_t max_rows, int64_t separation, int every) {
         digest((double)fates[i]);
     }
     CHECK(table.near == near && table.number == number && table.used == USERS);
-    /* the second half taken back and decided upon again is the same, and so is what was entered as it was */
+    /* taking back the second half and deciding again gives the same result, and so does restoring the entries */
     unsigned char again[ROWS];
     memcpy(again, fates, ROWS);
     pv_users_undo(&table, &rows, ROWS, ROWS / 2);
@@ -103,7 +104,7 @@ static void rule(int64_t max_rows, int64_t separation, int every) {
     memcpy(again, fates, ROWS);
     at = 0;
     CHECK(pv_users_keep(&other, &rows, &at) == PV_OK && memcmp(again, fates, ROWS) == 0);
-    /* one more than the cap cannot be entered, nor one that is too near */
+    /* one row more than the cap cannot be entered, nor one that is too close */
     pv_users third = table_of(max_rows, separation, every, 2);
     for (int64_t k = 0; k <= max_rows; ++k) {
         at = 0;
