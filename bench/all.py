@@ -1,7 +1,9 @@
-"""All benchmarks, one after the other: ``python bench/all.py``; ``--quick`` takes few rows and rounds.
+"""All benchmarks, one after another: ``python bench/all.py``; ``--quick`` takes few rows and rounds.
 
-First the processor, its instruction sets and the libraries, as figures mean little without them; then what each script
-prints. ``--only PATTERN`` picks scripts by name, ``--list`` shows their commands. Exit code 1: a script failed.
+It first prints the processor, its instruction sets and the libraries, without which figures mean little; then the
+output
+of each script. ``--only PATTERN`` selects scripts by name, ``--list`` shows their commands. Exit code 1: a script
+failed.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ BENCHES = (
 
 
 def machine() -> str:
-    """Return what the figures are of: processor, what it can do, how busy it is, versions."""
+    """Return the conditions of the figures: processor, its features, its load, versions."""
     import cpuinfo  # only runs need it, not the list of commands
 
     info = cpuinfo.get_cpu_info()

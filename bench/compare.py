@@ -1,9 +1,9 @@
 """Ratios of privol against its peers, measured side by side in one process: ``python bench/compare.py``.
 
-Every comparison alternates the two sides, so that a machine whose speed drifts slows both, and reports the median of
-the pairwise ratios. Times are those of the processor, which a machine that others use lengthens less, and medians too;
-quote the ratios. With two cores they are those of the clock: other programs must rest. ``--quick`` runs a tenth of the
-rows, ``--json FILE`` keeps the figures, ``--only WORD`` selects comparisons by name.
+Every comparison alternates the two sides, so that drifting speed affects both, and reports the median of the pairwise
+ratios. Times are processor times, which other users of the machine affect less, and medians too; quote the ratios. With
+two cores they are wall-clock times: no other program may run. ``--quick`` runs a tenth of the rows, ``--json FILE``
+saves the figures, ``--only WORD`` selects comparisons by name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LABELS = np.array([-1, 1])
 
 @dataclass
 class Row:
-    """One line of the table: `ratio` is peer time over privol time, so above 1 privol is faster."""
+    """One line of the table: `ratio` is peer time over privol time, so privol is faster above 1."""
 
     name: str
     unit: str
@@ -135,7 +135,7 @@ def learners(rows: int) -> list[Row]:
 
 
 def two_cores(rows: int) -> list[Row]:
-    """Noise at every row, by a second thread that draws it ahead: time by the clock."""
+    """Noise at every row, drawn ahead by a second thread: wall-clock time."""
     from sklearn.linear_model import SGDClassifier
 
     from privol import DPFTRL, NOGD, PGIGA, PIGD
@@ -259,7 +259,7 @@ def one_row(rows: int) -> list[Row]:
 def whole_table(
     n: int, records: list[Any], labels: list[Any], river: Callable[[], None], guesser: Callable[[], None]
 ) -> list[Row]:
-    """Dicts through an encoding that was learnt: 54 columns of numbers, and 12 of them with two of text."""
+    """Dicts through a learnt encoding: 54 columns of numbers, and 12 of them with two of text."""
     from privol import PrivateClassifier
 
     words = [f"word {k}" for k in range(50)]
@@ -324,7 +324,7 @@ for line in open("/proc/self/status"):
 
 
 def memory(rows: int) -> list[tuple[str, int, float]]:
-    """Peak resident memory of fit_stream in MiB, in a process of its own (Linux)."""
+    """Peak resident memory of fit_stream in MiB, in a separate process (Linux)."""
     table = []
     for release in ("all", "1000"):
         for n in (rows // 5, rows * 2, rows * 20):

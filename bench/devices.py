@@ -2,9 +2,9 @@
 
 A learner in one process, all devices in another, one TCP connection over loopback, both processes on one core. Each
 user has a row of 54 features and makes one report. Figures are medians over ``--repeats`` of users per second of wall
-clock, and of users per second of the two processes' own time, which others on the machine disturb less. The lines below
-say where the time goes: the two sides alone, without a socket; the same bytes back and forth without privol; a new
-``Device`` for every user, as if each were a machine of its own.
+clock, and of users per second of the two processes' own time, which other processes affect less. The following lines
+split the time: the two sides alone, without a socket; the same bytes back and forth without privol; a new ``Device``
+for every user, as if each were a separate machine.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def collector_of(name: str, users: int) -> Collector:
 
 
 def learn(name: str, users: int, pipe: Connection) -> None:
-    """Be the learner's process."""
+    """Act as the learner's process."""
     collector = collector_of(name, users)
     with socket.create_server(("127.0.0.1", 0)) as server:
         pipe.send(server.getsockname()[1])
@@ -58,7 +58,7 @@ def learn(name: str, users: int, pipe: Connection) -> None:
 
 
 def echo(users: int, question: int, answer: int, pipe: Connection) -> None:
-    """Be the other side of as many bytes, and nothing else."""
+    """Act as the other side for the same number of bytes, and nothing else."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         pipe.send(server.getsockname()[1])
         connection, _ = server.accept()

@@ -1,12 +1,12 @@
-"""Learning an encoding, and encoding by it, beside reading alone: ``python bench/encoding.py``.
+"""Learning an encoding and using it, compared with reading alone: ``python bench/encoding.py``.
 
-A synthetic table of 14 mixed columns (ages, skewed incomes, categories of 5 and of 5,000 values, dates, a key that is
-different in every row, missing cells, labels) is written as CSV and as Parquet, and rows of words as libsvm. Rows per
-second, and the cells of these that a part looks at: of Arrow's reader alone, cells of text as dictionaries; of reading
-the batches that learning asks for; of each phase of learning by itself, all rows in each, with its noise; of encoding
-what follows by the schema that was learnt (by itself, and with its reading as ``open_stream`` gives it). Of sparse rows
-a cell is an entry. Batches are in memory but where reading is measured. Figures are medians over ``--rounds``, ratios
-medians of rows per second in the same round. ``--profile`` shows where the time of one part goes.
+A synthetic table of 14 mixed columns (ages, skewed incomes, categories of 5 and of 5,000 values, dates, a key that
+differs in every row, missing cells, labels) is written as CSV and as Parquet, and rows of words as libsvm. The figures
+are rows per second, and the number of cells that a part reads: for Arrow's reader alone, with text cells as
+dictionaries; for reading the batches that learning requests; for each phase of learning, with all rows and its noise;
+for encoding later rows by the learnt schema (alone, and with reading by ``open_stream``). For sparse rows a cell is an
+entry. Batches are in memory except where reading is measured. Figures are medians over ``--rounds``, ratios medians of
+rows per second in the same round. ``--profile`` shows the profile of one part.
 """
 
 from __future__ import annotations
@@ -108,11 +108,11 @@ def _rate(rows: int, function: Callable[[], Any]) -> float:
 
 
 def seen(_: float) -> None:
-    """Take no notice of how much was read."""
+    """Ignore how much was read."""
 
 
 class Tables:
-    """The parts of a table's way, each by itself."""
+    """The stages of a table, each separately."""
 
     def __init__(self, path: Path, rows: int) -> None:
         self._path = path
@@ -130,7 +130,7 @@ class Tables:
         self._asked = list(columns.batches(self._encoder.kinds, rows, seen))
 
     def cells(self, part: str) -> float:
-        """Return how many cells of a row a part looks at."""
+        """Return how many cells of a row a part reads."""
         if part.startswith("labels"):
             return 1
         return len(self._encoder.kinds) if part in ("encoding", "with reading") else self._columns_read
@@ -141,7 +141,7 @@ class Tables:
         return columns
 
     def _bare(self) -> float:
-        """Arrow alone, in pieces, every column of texts as a dictionary."""
+        """Arrow alone, in pieces, with every text column as a dictionary."""
         if self._path.suffix == ".parquet":
             texts = sorted(self._only_text)
             file = pa.parquet.ParquetFile(self._path, read_dictionary=texts)
@@ -181,7 +181,7 @@ class Tables:
         for phase in PHASES:
             figures[phase] = _rate(self.rows, lambda: [run.take(batch) for batch in self._batches])
         assert run.done
-        # the most that the first phase can be given: a target of numbers, nearly all of them different
+        # the hardest input of the first phase: a target of numbers, nearly all of them different
         run = EncodingRun(
             [], "income", replace(plan, kinds=0, coarse=0, fine=0), make_source(0), Written(MISSING_TEXTS)
         )
@@ -194,7 +194,7 @@ class Tables:
 
 
 class Words:
-    """The same of sparse rows."""
+    """The same for sparse rows."""
 
     def __init__(self, path: Path, rows: int) -> None:
         self._path = path
@@ -222,7 +222,7 @@ class Words:
         return {"votes": _rate(self.rows, lambda: [run.take(piece.X) for piece in self._pieces])}
 
     def round(self) -> dict[str, float]:
-        # no library reads it as fast, or the reader would be that one
+        # no library reads it as fast, or it would be that reader
         figures = {"bare reader": math.nan, "reading": self._read()} | self.learning()
         figures["encoding"] = _rate(
             self.rows, lambda: [frequent_rows(piece.X, self._schema.rows) for piece in self._pieces]

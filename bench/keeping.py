@@ -1,8 +1,8 @@
-"""What it costs to keep runs on the disk, and to go on with one: ``python bench/keeping.py``.
+"""The cost of keeping runs on the disk, and of resuming one: ``python bench/keeping.py``.
 
-Each learner learns the same blocks with ``checkpoint=State(...)`` and without, in turns, in one process; of each side
-the median of ``--rounds`` counts. Then a run is cut short near its end, and it is timed how long the next call takes
-until it is ready for its first row, and until it has gone past the rows that it knows.
+Each learner learns the same blocks with ``checkpoint=State(...)`` and without, alternating in one process; the figures
+are medians of ``--rounds``. Then a run is interrupted near its end, and the times of the next call are measured until
+it is ready for its first row, and until it has passed the known rows.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Cut(Exception):
 
 
 class Rows:
-    """Sixteen blocks of rows in turn, more than a cache holds; ``asked``: when each was asked for."""
+    """Sixteen blocks of rows in turn, more than fit into a cache; ``asked``: when each was requested."""
 
     classes = (0, 1)
 
@@ -75,7 +75,7 @@ class Rows:
 
 
 def seconds(make: Callable[[], OnlineLearner], rows: Rows, folder: Path | None) -> float:
-    """Of a whole run, kept in the folder or not."""
+    """Seconds of a whole run, kept in the folder or not."""
     learner = make()
     start = time.perf_counter()
     learner.fit_stream(rows, checkpoint=None if folder is None else State(folder))
@@ -83,7 +83,7 @@ def seconds(make: Callable[[], OnlineLearner], rows: Rows, folder: Path | None) 
 
 
 def going_on(make: Callable[[], OnlineLearner], rows: Rows, folder: Path) -> tuple[float, float]:
-    """Seconds from the call to the first row that is read, and from there to the first row that is learnt."""
+    """Seconds from the call to the first row read, and from there to the first row learnt."""
     rows.cut = rows.blocks - 1
     with suppress(Cut):
         make().fit_stream(rows, checkpoint=State(folder))
@@ -105,7 +105,7 @@ def main() -> None:
     for name, make in LEARNERS.items():
         if given.only is not None and given.only not in name:
             continue
-        # PQFTL takes thirty times as long a row where it draws noise for each
+        # PQFTL takes thirty times as long per row if it draws noise for each
         rows = Rows(given.blocks if name != "PQFTL" else max(2, given.blocks // 20), given.dim)
         plain, kept = [], []
         with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
-"""Rows a second of the learners on devices' reports: ``python bench/local.py``.
+"""Rows per second of the learners on devices' reports: ``python bench/local.py``.
 
-Against scikit-learn's SGDClassifier, which is not private, and against the same learner in NumPy (its noise from
-``numpy.random``, which no guarantee covers), in turns, in one process; of each the median of ``--rounds`` counts.
+Compared with scikit-learn's SGDClassifier, which is not private, and with the same learner in NumPy (with noise from
+``numpy.random``, which no guarantee covers), alternating in one process; the figures are medians of ``--rounds``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LEARNERS: dict[str, Callable[[], OnlineLearner]] = {
 
 
 class Experts:
-    """Magnitudes of many radii, as MultiscaleSGD has them: losses over the radii, weights by Newton's method."""
+    """Magnitudes of many radii, as in MultiscaleSGD: losses over the radii, weights by Newton's method."""
 
     def __init__(self, dim: int, rows: int) -> None:
         plan = MultiscaleSGD(randomizer="l2laplace").calibrate(dim, rows).experts
@@ -76,7 +76,7 @@ class Experts:
 
 
 def in_numpy(X: FloatArray, y: FloatArray, *, update: str) -> None:
-    """Descent, coin betting or experts on L2-Laplace reports, a row at a time."""
+    """Descent, coin betting or experts on L2-Laplace reports, one row at a time."""
     rng, (n, d) = np.random.default_rng(0), X.shape
     w, q, squares, at, drift = np.zeros(d), np.zeros(d), 0.0, 0.0, 0.0
     experts = Experts(d, n) if update == "experts" else None

@@ -1,9 +1,9 @@
 """Magnitudes of coin betting per second: ``python bench/magnitude.py``.
 
-On each set of arguments: privol's kernel on arrays and one call from Python at a time; the published closed form in
-SciPy (erf, vectorised), ``scipy.integrate.quad`` and mpmath's quadrature of the definition on a few of them. Beside
-each speed stands the share of its values with a relative error of more than 1e-12, by the kernel's own, which
-tests/learners/test_magnitude.py holds to 1e-13 against other tables. Speeds are the best of ``--rounds``, in turn.
+For each set of arguments: privol's kernel on arrays and in single calls from Python; the published closed form in SciPy
+(erf, vectorised), ``scipy.integrate.quad`` and mpmath's quadrature of the definition on a few of them. Each speed comes
+with the share of its values with a relative error above 1e-12, compared with the kernel, which
+tests/learners/test_magnitude.py checks to 1e-13 against other tables. Speeds are the best of ``--rounds``, in turn.
 """
 
 from __future__ import annotations

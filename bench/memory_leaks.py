@@ -1,8 +1,8 @@
-"""How often a run's noise key lies in the memory of its process: the figures of docs/limitations.md, "Memory".
+"""How often a run's noise key occurs in the memory of its process: the figures of docs/limitations.md, "Memory".
 
-``python bench/memory_leaks.py``, on Linux. The key of a run is taken where the operating system gives it, kept masked,
-and looked for by a second process that reads the first one's memory, so that looking makes no copies. Nothing is
-asserted.
+``python bench/memory_leaks.py``, on Linux. The script takes the key of a run where the operating system provides it,
+keeps it masked, and a second process searches the first one's memory for it, so that searching makes no copies. Nothing
+is asserted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from privol.noise import bits
 MASK = 0x5A
 ROWS = 2_000
 
-# Reads a process number and masked bytes from its standard input, and prints how often the bytes lie in its memory.
+# Reads a process number and masked bytes from its standard input, and prints how often the bytes occur in its memory.
 SCANNER = """
 import sys
 pid, *masked = map(int, sys.stdin.read().split())

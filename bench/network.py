@@ -1,9 +1,9 @@
-"""Samples a second of DOLA: ``python bench/network.py``, and with ``--ranks`` under mpiexec, what an exchange costs.
+"""Samples per second of DOLA: ``python bench/network.py``; with ``--ranks`` under mpiexec, the cost of an exchange.
 
-64 nodes on an 8 x 8 grid, 54 features and the intercept, one sample a node in a round, in one process: privol's
+64 nodes on an 8 x 8 grid, 54 features and the intercept, one sample per node and round, in one process: privol's
 learner, and the same rounds in batched NumPy and scipy.sparse (all nodes at once; noise from ``numpy.random``, which no
-guarantee covers), in turns; of each the median of ``--rounds``. Then what shares of the kernel's time noise, mixing and
-gradients have, by leaving them out: no noise, no neighbours, null rows. Then wide sparse rows.
+guarantee covers), alternating; the figures are medians of ``--rounds``. Then the shares of noise, mixing and gradients
+in the kernel's time, by omitting each: no noise, no neighbours, null rows. Then wide sparse rows.
 
     mpiexec -n 2 python bench/network.py --ranks     (--dim, --nodes, --degree: more points for docs/scaling.md)
 """
@@ -36,7 +36,7 @@ def rows(n: int, d: int) -> tuple[FloatArray, FloatArray]:
 
 
 def learn(make: Callable[[], Any], X: Any, y: FloatArray) -> float:
-    """Seconds a row, the first rounds apart."""
+    """Seconds per row, without the first rounds."""
     learner = make().set_params(horizon=X.shape[0]).declare_classes([-1.0, 1.0])
     learner.partial_fit(X[:640], y[:640])
     start = time.perf_counter()
@@ -77,7 +77,7 @@ def in_one_process(repeats: int) -> None:
     nodes = grid(8, 8)
     null = np.zeros_like(X)
     words: dict[str, Any] = {"random_state": 0, "release": "last"}
-    # Algorithm 1 as its source ran it: random neighbours in every round, whose matrices Python makes
+    # Algorithm 1 as in its source: random neighbours in every round, with matrices made in Python
     random = RandomNeighbors(nodes, 2, seed=1)
     source: dict[str, Any] = {
         "loss": "hinge", "randomizer": "laplace", "noise_position": "output", "step_size": 0.5,
@@ -93,7 +93,7 @@ def in_one_process(repeats: int) -> None:
         "NumPy, CSR mixing": lambda: Batched(nodes, d, n, dense=False).fit(X, y),
         "NumPy, dense mixing": lambda: Batched(nodes, d, n, dense=True).fit(X, y),
         "privol, no noise": lambda: learn(lambda: DOLA(topology=nodes, epsilon=math.inf, step_size=0.5, **words), X, y),
-        "privol, no neighbours": lambda: learn(lambda: DOLA(nodes=1, **words), X, y),  # its mix is what it sent
+        "privol, no neighbours": lambda: learn(lambda: DOLA(nodes=1, **words), X, y),  # its mix is its own message
         "privol, null rows": lambda: learn(lambda: DOLA(topology=nodes, **words), null, y),
     }
     found: dict[str, list[float]] = {name: [] for name in timed}
@@ -115,7 +115,7 @@ def in_one_process(repeats: int) -> None:
 
 
 def wide(words: dict[str, Any]) -> None:
-    """Sparse rows of text: what a sample costs besides the message of its node."""
+    """Sparse rows of text: the cost of a sample in addition to the message of its node."""
     rng = np.random.default_rng(1)
     X = sparse.random(64 * 40, 47236, density=75 / 47236, format="csr", rng=rng)
     y = np.where(rng.random(X.shape[0]) > 0.5, 1.0, -1.0)
@@ -132,7 +132,7 @@ def wide(words: dict[str, Any]) -> None:
 
 
 def over_ranks(dim: int, nodes: int, degree: int, repeats: int) -> None:
-    """A round on so many ranks: nodes on a ring with ``degree`` neighbours each."""
+    """A round on a number of ranks: nodes on a ring with ``degree`` neighbours each."""
     from privol.distributed import DealtRows, Ranks
 
     ranks = Ranks()
@@ -164,7 +164,7 @@ def over_ranks(dim: int, nodes: int, degree: int, repeats: int) -> None:
     def make(graph: Topology) -> Any:
         return DOLA(topology=graph, random_state=0, release="last")
 
-    # what the model of docs/scaling.md adds up: the nodes here alone, and an exchange alone
+    # the terms of the model in docs/scaling.md: the nodes here alone, and an exchange alone
     _, own = ranks.part(nodes)
     near = [(i, i + k) for k in far for i in range(own - k)]
     alone = from_edges(own, near, simplify=True)

@@ -1,9 +1,9 @@
-"""Noise, per value: ``python bench/noise.py``, privol's samplers beside those of other libraries.
+"""Noise, per value: ``python bench/noise.py``, privol's samplers compared with those of other libraries.
 
-Every line is the median over ``--rounds`` of nanoseconds per value, all samplers in turn within a round, so that a
-machine whose speed drifts slows all of them; quote the ratios. Values are drawn as vectors of 1 to 10^6, one call each.
-privol's are correctly rounded, or exact on the integers, and from a cryptographic source; OpenDP's are, too.
-``--levels`` runs privol's again on each instruction-set level of this processor.
+Every line is the median over ``--rounds`` of nanoseconds per value, with all samplers in turn within a round, so that
+drifting speed affects all of them; quote the ratios. Values are drawn as vectors of 1 to 10^6, in one call each.
+privol's are correctly rounded, or exact on the integers, and from a cryptographic source, and so are OpenDP's.
+``--levels`` repeats privol's on each instruction-set level of this processor.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def ours() -> dict[str, Draw]:
 
 
 def peers() -> dict[str, Draw]:
-    """What other libraries have, with what is installed."""
+    """The samplers of other libraries that are installed."""
     found: dict[str, Draw] = {}
     for name in ("PCG64", "SFC64"):
         found[f"NumPy {name} normal (floating point)"] = np.random.Generator(getattr(np.random, name)()).standard_normal
@@ -83,7 +83,7 @@ def peers() -> dict[str, Draw]:
             found[title] = lambda n, measure=measure, value=value: measure([value] * n)
     except ImportError:
         print("opendp is not installed", file=sys.stderr)
-    # diffprivlib's models do not import beside a recent scikit-learn, and its mechanisms do without them
+    # diffprivlib's models do not import with a recent scikit-learn, and its mechanisms do not need them
     sys.modules.setdefault("diffprivlib.models", ModuleType("diffprivlib.models"))
     try:
         from diffprivlib.mechanisms import Gaussian, Laplace
@@ -97,7 +97,7 @@ def peers() -> dict[str, Draw]:
 
 
 def measure(samplers: dict[str, Draw], rounds: int) -> dict[str, list[float]]:
-    """Nanoseconds a value, by sampler and size; not a number where a call would take too long or makes no sense."""
+    """Nanoseconds per value, by sampler and size; NaN where a call would take too long or is meaningless."""
     table = {name: [math.nan] * len(SIZES) for name in samplers}
     for k, size in enumerate(SIZES):
         calls, times = {}, {name: [] for name in samplers}
@@ -106,7 +106,7 @@ def measure(samplers: dict[str, Draw], rounds: int) -> dict[str, list[float]]:
             if draw(size) is None:
                 continue
             first = time.perf_counter() - start
-            slow = first / size > 1e-6 and size > 1000  # some microseconds a value: a million would take all day
+            slow = first / size > 1e-6 and size > 1000  # some microseconds per value: a million would take too long
             if not slow:
                 calls[name] = max(1, min(round(0.02 / max(first, 1e-7)), 20_000))
         for _ in range(rounds):
@@ -127,7 +127,7 @@ def show(table: dict[str, list[float]]) -> None:
 
 
 def fallbacks() -> None:
-    """How many values the first pass leaves open, and how many nothing but multiple precision decides."""
+    """How many values the first pass leaves undecided, and how many only multiple precision decides."""
     rng = np.random.default_rng(0)
     words = rng.integers(0, 1 << 64, 1 << 22, dtype=np.uint64)
     asked = 0

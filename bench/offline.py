@@ -1,16 +1,18 @@
-"""Minimising a regularised logistic risk to a certified gradient, beside scikit-learn: ``python bench/offline.py``.
+"""Minimising a logistic risk to a certified gradient, compared with scikit-learn: ``python bench/offline.py``.
 
 Dense rows (n = 10^6, d = 54; n = 10^5 with columns of very different scales) and sparse ones (CSR, n = 10^5,
-d = 47,236, 73 entries a row). Every side must come to a point whose gradient, in sum form, is no longer than
-``1e-9 R n`` by privol's certificate: scikit-learn's tolerance is lowered by tens until it does, and only the run that
-did is timed. All sides take turns within a round; the least of ``--rounds`` is kept, and ratios are those to quote.
+d = 47,236, 73 entries per row). Every side must reach a point whose gradient, in sum form, is at most ``1e-9 R n`` by
+privol's certificate: scikit-learn's tolerance is lowered by factors of ten until it does, and only that run is timed.
+All
+sides alternate within a round; the figures are the smallest of ``--rounds``; quote the ratios.
 
 With ``--diffprivlib PYTHON``, the interpreter of an environment with diffprivlib 0.6.6 (scikit-learn before 1.6, NumPy
-before 2.3): whole private fits of the Covertype rows that come with privol, or (``--covtype``) of all, beside its
-LogisticRegression, at the same epsilon, bound and l2. Its solver stops where its default tolerance lets it.
+before 2.3): whole private fits of the Covertype rows that come with privol, or (``--covtype``) of all, compared with
+its
+LogisticRegression, at the same epsilon, bound and l2. Its solver stops at its default tolerance.
 
-Then one pass each, beside what the machine can do: gradients beside the rows read once by ``numpy.add.reduce``,
-Hessians beside BLAS's product of matrices of the same shape, which makes both triangles.
+Then single passes, compared with the machine's limits: gradients with one reading of the rows by
+``numpy.add.reduce``, Hessians with BLAS's product of matrices of the same shape, which makes both triangles.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ def dense(n: int, condition: float = 1.0) -> tuple[FloatArray, FloatArray]:
 
 
 def csr(n: int) -> tuple[sparse.csr_matrix, FloatArray]:
-    """Columns as frequent as words are, rows of norm 1."""
+    """Columns with the frequencies of words, rows of norm 1."""
     rng = np.random.default_rng(0)
     columns = np.minimum(47_236 * rng.random((n, 73)) ** 3, 47_235).astype(np.int32)
     values = rng.exponential(size=(n, 73))
@@ -73,7 +75,7 @@ def csr(n: int) -> tuple[sparse.csr_matrix, FloatArray]:
 
 
 def sklearn_sides(X: Any, y: FloatArray, l2: float, o: Objective, asked: float) -> dict[str, Callable[[], FloatArray]]:
-    """Solvers with the largest tolerance, from 1e-4 down by tens, that reaches what was asked for."""
+    """Solvers with the largest tolerance, from 1e-4 down by tens, that reaches the requested gradient."""
     sides = {}
     for solver in ("lbfgs", "newton-cholesky", "newton-cg"):
         if solver == "newton-cholesky" and sparse.issparse(X):
@@ -120,7 +122,7 @@ def compare(name: str, X: Any, y: FloatArray, rounds: int) -> None:
 
 
 def passes(o: Objective, X: Any, rounds: int) -> None:
-    """One pass each, and its limits."""
+    """Single passes, and their limits."""
     w = np.full(o.dim, 0.1)
     size = X.data.nbytes + X.indices.nbytes if sparse.issparse(X) else X.nbytes
     sides: dict[str, Callable[[], Any]] = {
@@ -146,7 +148,7 @@ def passes(o: Objective, X: Any, rounds: int) -> None:
 
 
 def whole_fits(python: str, rounds: int, part: int, table: Path | None) -> None:
-    """ObjectivePerturbation from rows to released model, checks and noise included, beside diffprivlib's."""
+    """ObjectivePerturbation from rows to released model, checks and noise included, compared with diffprivlib's."""
     blocks = list(open_covtype() if table is None else open_stream(table, schema=SCHEMA))
     X = np.vstack([block.X for block in blocks])[::part].copy()
     y = np.concatenate([block.y for block in blocks if block.y is not None])[::part].copy()

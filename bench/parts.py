@@ -1,12 +1,13 @@
 """Seconds of a fit over parts of the rows: ``python bench/parts.py``, and with ``--ranks`` under mpiexec.
 
-Rows are made where they are held, so that nothing is read. Of each crew, in turns, the median of ``--rounds``: the
-whole fit without making rows, the questions, and what a question costs that is about no rows (docs/parts.md).
+Rows are made where they are held, so nothing is read. For each crew, alternating, the medians of ``--rounds``: the
+whole
+fit without making rows, the questions, and the cost of a question that involves no rows (docs/parts.md).
 
     mpiexec -n 2 python bench/parts.py --ranks       (--rows, --dim, --parts: more points)
 
-``--batch B``: PQFTL with leaves of B rows in the place of an offline learner. ``--steps B``: DPFTRL with steps of B
-rows, beside the same run of one process.
+``--batch B``: PQFTL with leaves of B rows instead of an offline learner. ``--steps B``: DPFTRL with steps of B rows,
+compared with the same run in one process.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class MadeRows:
 
 
 class Watched:
-    """A crew whose questions are counted, and their seconds."""
+    """A crew that counts its questions and measures their seconds."""
 
     def __init__(self, crew: Crew) -> None:
         self._crew, self.curator = crew, crew.curator
@@ -91,7 +92,7 @@ def learner_of(words: argparse.Namespace) -> Any:
 
 
 def fit(crew: Crew, parts: list[MadeRows], words: argparse.Namespace) -> tuple[dict[str, float], bytes]:
-    """Seconds of all but making rows, of single questions, and the model."""
+    """Seconds of everything except making rows, seconds of single questions, and the model."""
     watched, learner, passes = Watched(crew), learner_of(words), questions(words)
     start = time.perf_counter()
     learner.fit_parts(parts, watched)
@@ -105,14 +106,14 @@ def fit(crew: Crew, parts: list[MadeRows], words: argparse.Namespace) -> tuple[d
 
 
 def questions(words: argparse.Namespace) -> tuple[str, ...]:
-    """What is asked, that about no rows first."""
+    """The questions, the one that involves no rows first."""
     if words.steps is not None:
         return ("gradients",)
     return ("losses", "hessian", "along", "margins") if words.batch is None else ("leaves", "rest")
 
 
 def one_process(parts: list[MadeRows], words: argparse.Namespace) -> float:
-    """Seconds of a fit of all rows in one process, one after the other."""
+    """Seconds of a fit of all rows in one process, part by part."""
     blocks = [block for part in parts for block in part]
     X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
     learner = learner_of(words)

@@ -1,13 +1,13 @@
-"""Private prefix sums beside dp-accounting's and JAX Privacy's formulas, at equal privacy.
+"""Private prefix sums compared with the formulas of dp-accounting and JAX Privacy, at equal privacy.
 
 Run: ``python bench/peers_sums.py``.
 
-Needs privol's requirements, and dp-accounting and jax-privacy where they are to be compared (those not installed are
-named and left out). Prints the tables of docs/prefix_sums.md:
+Needs privol's requirements, and dp-accounting and jax-privacy if they are to be compared (missing ones are named and
+skipped). Prints the tables of docs/prefix_sums.md:
 
-* dp-accounting: the noise that its accountant asks for, for a tree (``SingleEpochTreeAggregationDpEvent``) and for the
-  one Gaussian mechanism that the tree is;
-* JAX Privacy: column norm and error of its square root and its optimised BLTs, and what the optimisation takes.
+* dp-accounting: the noise that its accountant requires for a tree (``SingleEpochTreeAggregationDpEvent``), and for the
+  single Gaussian mechanism that the tree is;
+* JAX Privacy: column norm and error of its square root and its optimised BLTs, and the time of the optimisation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STEPS = (2**10, 2**16, 2**20)
 
 
 def least(fits: Callable[[float], bool], low: float, high: float) -> float:
-    """Least argument that fits, by bisection."""
+    """Smallest argument that fits, by bisection."""
     while high / low > 1 + 1e-9:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if fits(middle) else (middle, high)

@@ -1,13 +1,14 @@
 """Long streams and wide rows: ``python bench/scale.py dense`` and ``python bench/scale.py sparse``.
 
 ``dense`` writes a synthetic Parquet file of ``--rows`` rows with 54 numbers of sixteen levels and a label (float32,
-half a byte a cell), once, and lets the default learner read it three times, each time in a process of its own: without
-checkpoints, with them, and with them in a process that is killed at six tenths and another one that goes on. The table
-has rows a second and resident memory by tenth of the stream. All three must end with the same model, bit for bit (the
-noise is seeded, so that this can be seen), and each ledger must say what one run costs.
+half a byte per cell), once, and lets the default learner read it three times, each time in a separate process: without
+checkpoints, with them, and with them in a process that is killed at six tenths and another one that resumes. The table
+has rows per second and resident memory by tenth of the stream. All three must end with the same model, bit for bit (the
+noise is seeded to allow this comparison), and each ledger must state the cost of one run.
 
-``sparse`` learns synthetic rows of 40 of d hashed features by DPFTRL with a model every 10,000 rows: what a step costs,
-what of that its rows do, and what passes over all coordinates and their noise.
+``sparse`` learns synthetic rows of 40 of d hashed features by DPFTRL with a model every 10,000 rows: the cost of a
+step,
+of its rows, and of the passes over all coordinates and their noise.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ WORDS, STEP = 40, 10_000
 
 
 def status(what: str) -> float:
-    """MiB that the process has in memory now ("VmRSS"), or had at most ("VmHWM")."""
+    """The present memory of the process in MiB ("VmRSS"), or its peak ("VmHWM")."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(what):
             return int(line.split()[1]) / 1024
@@ -55,7 +56,7 @@ def status(what: str) -> float:
 
 
 def write(path: Path, rows: int) -> None:
-    """Write rows with labels of a logistic model, one at a time of a million others."""
+    """Write rows with labels from a logistic model, drawn one by one from a million others."""
     rng = np.random.default_rng(0)
     levels = ((np.arange(LEVELS) - (LEVELS - 1) / 2) / (LEVELS / 2) / math.sqrt(FEATURES)).astype(np.float32)
     weights = rng.normal(size=FEATURES).astype(np.float32)
@@ -79,14 +80,14 @@ def learn(path: Path, folder: str, killed: bool) -> None:
     rows = stream.n_rows
     assert rows is not None
     start = began = time.perf_counter()
-    first: int | None = None  # rows at the first call: of a run that goes on, those that another process learnt
+    first: int | None = None  # rows at the first call: for a resumed run, those that another process learnt
     before, tenth = 0, 1
 
     def progress(learner: Any, _: Any) -> None:
         nonlocal began, tenth, before, first
         n, now = learner.n_rows_, time.perf_counter()
         if first is None:
-            # with checkpoints a model is shown when it was kept, which is after the next block
+            # with checkpoints a model is shown once it is kept, which is after the next block
             first = before = n
             tenth = n * TENTHS // rows + 1
         if n == first:
@@ -219,7 +220,7 @@ def sparse(dims: list[int], steps: int, rounds: int) -> None:
     print("".join(f"{name:>18}" for name in names))
     for d in dims:
         noise, most = Gaussian(scale=1.0), steps * STEP
-        # of differences, which leave out what a run costs by itself; one step of all rows has one pass over coordinates
+        # from differences, which exclude the fixed cost of a run; one step of all rows has one pass over coordinates
         runs = [(most + 2 * STEP, 1.0, STEP), (2 * STEP, 1.0, STEP), (most, math.inf, most), (STEP, math.inf, STEP)]
         times = []
         for _ in range(rounds):

@@ -33,7 +33,7 @@ import pyarrow.parquet
 from privol import PIGD, open_stream
 from privol.data import open_covtype
 
-LABEL = "_label"  # the name that Vowpal Wabbit knows a label by
+LABEL = "_label"  # the name by which Vowpal Wabbit recognises a label
 CHUNK = 60_000
 
 
@@ -82,7 +82,7 @@ def write_files(folder: Path, count: int, kinds: set[str]) -> None:
 
 
 def bare(path: Path) -> None:
-    """Parse the whole file by the library alone, in pieces, and drop what it gives."""
+    """Parse the whole file with the library alone, in pieces, and discard the result."""
     if path.suffix == ".parquet":
         for _ in pa.parquet.ParquetFile(path).iter_batches(65536):
             pass
@@ -149,7 +149,7 @@ COLUMNS = (
 
 
 def round_of(path: Path, count: int, blocks: list[Any]) -> dict[str, float]:
-    """Time everything once; rows per second, and per cent for what overlap hides."""
+    """Time everything once: rows per second, and in per cent what the overlap hides."""
 
     def fit(read_ahead: bool) -> None:
         stream = opened(path, read_ahead=read_ahead)
@@ -222,7 +222,7 @@ for line in open("/proc/self/status"):
 
 
 def memory(kinds: list[str]) -> None:
-    """Peak resident memory of reading and learning, in a process of its own (Linux)."""
+    """Peak resident memory of reading and learning, in a separate process (Linux)."""
     print("\npeak resident memory of fit_stream on a file, MiB")
     for count in (100_000, 1_000_000, 10_000_000):
         for kind in kinds:

@@ -1,9 +1,9 @@
 """Private prefix sums and PQFTL, per step: ``python bench/sums.py``.
 
-First every design beside the noise that it draws (as many vectors, by privol's own sampler) and beside the same design
-in NumPy, with floating-point noise and a step at a time, as it is usually written. Then PQFTL's time by what it goes
-into: the difference between runs with and without models, noise and the design's recursion. All sides take turns within
-a round; the least of ``--rounds`` is kept, and ratios are those to quote.
+First every design, compared with the noise that it draws (as many vectors, by privol's own sampler) and with the same
+design in NumPy, with floating-point noise and one step at a time, as it is usually written. Then the parts of PQFTL's
+time: the difference between runs with and without models, the noise, and the design's recursion. All sides alternate
+within a round; the figures are the smallest of ``--rounds``; quote the ratios.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHAPES = ((1, False, 1 << 16), (54, False, 1 << 14), (90, True, 1 << 10), (100_0
 
 
 def ones(t: int) -> list[int]:
-    """Places of the ones of t, the highest first."""
+    """Positions of the ones of t, the highest first."""
     return [j for j in reversed(range(t.bit_length())) if t >> j & 1]
 
 
@@ -139,7 +139,7 @@ def draws(design: str, steps: int) -> int:
 def least(
     functions: list[Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
 ) -> list[float]:
-    """Seconds of each, the least of rounds in which they take turns."""
+    """The smallest seconds of each over rounds in which they alternate."""
     best = [math.inf] * len(functions)
     for _ in range(rounds):
         for k, function in enumerate(functions):
@@ -169,7 +169,7 @@ def designs(rounds: int, quick: bool) -> None:
                 sums.add_block(X, every=False)
 
             def noise(dim: int = dim, count: int = draws(design, n)) -> None:
-                # in vectors that stay in the nearest caches, as a run's do
+                # in vectors that stay in the nearest caches, like a run's
                 sampler, size = Gaussian(scale=1.0), max(dim, 1000)
                 for _ in range(-(-count * dim // size)):
                     sampler.sample(size)

@@ -40,7 +40,7 @@ def test_numpy_gaussian(benchmark: Any) -> None:
 @pytest.mark.benchmark(group="prefix sums")
 @pytest.mark.parametrize("design", [design for design in DESIGNS if design != "sqrt"])
 def test_prefix_sum(benchmark: Any, design: str) -> None:
-    """Beside the noise of as many vectors: ``test_gaussian`` at 54, times the rows."""
+    """Compared with the noise of as many vectors: ``test_gaussian`` at 54, times the rows."""
 
     def run() -> int:
         sums = PrefixSum(dim=FEATURES, horizon=ROWS, design=design)

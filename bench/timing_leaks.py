@@ -1,6 +1,7 @@
-"""How long privol takes, by what the rows hold: the figures of docs/limitations.md, "Time".
+"""The time that privol takes, by the content of the rows: the figures of docs/limitations.md, "Time".
 
-``python bench/timing_leaks.py``: nanoseconds a row, median of interleaved repetitions and the middle half of them, for
+``python bench/timing_leaks.py``: nanoseconds per row, median of interleaved repetitions and the middle half of them,
+for
 streams that differ only in their rows. Nothing is asserted: it shows what an observer of time sees.
 """
 
@@ -37,7 +38,7 @@ def learning(learner: Callable[[], privol.learners.OnlineLearner], X: object, y:
 
 
 def compare(title: str, **cases: Callable[[], float]) -> None:
-    """Interleaved, so that what else runs on the machine strikes all of them alike."""
+    """Interleaved, so that other load on the machine affects all of them equally."""
     found: dict[str, list[float]] = {name: [] for name in cases}
     for _ in range(REPEATS):
         for name, case in cases.items():

@@ -1,4 +1,4 @@
-"""Draw docs/img/architecture.svg: the rooms of the package, from the bottom up, as the test of layers has them.
+"""Draw docs/img/architecture.svg: the rooms of the package, from the bottom up, as in the test of layers.
 
 python tools/architecture.py            # into a temporary file, whose name is printed
 python tools/architecture.py --write    # into the documentation
@@ -22,7 +22,8 @@ from layers import RANK
 
 PICTURE = DOCS / "img" / "architecture.svg"
 
-#: The sentence: a part, what it says, its rooms. In the picture a part is a column, and its colour says nothing more.
+#: The parts: each with its text and its rooms. In the picture a part is a column, and its colour has no further
+#: meaning.
 SENTENCE = (
     ("stream", "rows come", ("readers", "encoding", "_live_users", "streams", "data"), "#cfe3f5"),
     ("loss", "a row becomes\na gradient", ("losses",), "#fdf0c4"),
@@ -40,7 +41,7 @@ SENTENCE = (
     ),
     ("ledger", "what is released\nis charged", ("guarantees", "ledger"), "#e3d5ee"),
 )
-#: Layers of no single part, from below: what they are to those above, and how they are called together.
+#: Layers that belong to no single part, from below: their meaning for those above, and their common name.
 BELOW = (
     (
         "errors and checks",
@@ -59,7 +60,7 @@ LEFT, WIDTH, PLAIN = 1.0, 10.0, "#f6f6f6"
 
 
 def check() -> None:
-    """Refuse a picture that the layers contradict: all rooms, each once, and no band above one that is higher."""
+    """Refuse a picture that contradicts the layers: all rooms, each once, and no band above a higher one."""
     bands = [rooms for _, rooms in BELOW] + [tuple(r for _, _, rooms, _ in SENTENCE for r in rooms)]
     bands += [rooms for _, rooms in ABOVE]
     drawn = [room for rooms in bands for room in rooms]

@@ -26,15 +26,16 @@ EPSILONS = (0.5, 1.0, 4.0)
 ADJACENCIES = ("replace", "zero_out")
 CONFIDENCE = 0.9999
 DELTA = 1e-5
-# The error of a bound on mu is that of two rates: it goes down with the root of the runs, and mu goes up with epsilon.
+# The error of a bound on mu is that of two rates: it decreases with the root of the runs, and mu increases with
+# epsilon.
 RUNS = {0.5: 400_000, 1.0: 200_000, 4.0: 100_000}
-SMOOTH_RUNS = {0.5: 1_000_000, 1.0: 250_000, 4.0: 100_000}  # that show less of what is perturbed
-LONG_RUNS = {0.5: 300_000, 1.0: 150_000, 4.0: 100_000}  # of PQFTL, which draws ten times as many numbers
-OTHER_RUNS = 50_000  # one experiment a run
+SMOOTH_RUNS = {0.5: 1_000_000, 1.0: 250_000, 4.0: 100_000}  # for designs that reveal less of what is perturbed
+LONG_RUNS = {0.5: 300_000, 1.0: 150_000, 4.0: 100_000}  # for PQFTL, which draws ten times as many numbers
+OTHER_RUNS = 50_000  # one experiment per run
 DEFAULT_RUNS = 30_000
-REPORT_RUNS = {0.5: 300_000, 1.0: 150_000, 4.0: 100_000}  # of Gaussian reports
+REPORT_RUNS = {0.5: 300_000, 1.0: 150_000, 4.0: 100_000}  # for Gaussian reports
 PURE_RUNS = 100_000
-PUBLISHED_RUNS = 20_000  # of nodes, whose published noise is worst after many rounds
+PUBLISHED_RUNS = 20_000  # for nodes, whose published noise is worst after many rounds
 RANDOMIZERS = ("privunit", "duchi", "l2laplace", "laplace", "gaussian")
 SYMMETRIC = ("l2laplace", "laplace", "gaussian")
 OF_NUMBERS = ("privunit", "laplace", "gaussian")
@@ -67,7 +68,7 @@ def shipped() -> Iterator[Work]:
         for design in UNBANDED:
             more = {**words, "design": design, "steps": 64}
             yield f"{name} {design} 64 steps", name.lower().replace("sum", ""), more, RUNS[4.0]
-    for epsilon in EPSILONS:  # behind the others: seeds go by the place in the list
+    for epsilon in EPSILONS:  # at the end: seeds depend on the position in the list
         for adjacency in ADJACENCIES:
             words = {"epsilon": epsilon, "delta": DELTA, "adjacency": adjacency, "design": "banded", "bandwidth": 3}
             for name in ("DPFTRL", "PQFTL", "PrefixSum"):
@@ -112,7 +113,7 @@ def reports() -> Iterator[Work]:
             for name, learner, kind, more in found:
                 runs = REPORT_RUNS[epsilon] if kind == "gaussian" else PURE_RUNS
                 yield name, learner, {**words, "randomizer": kind, **more}, runs
-    for epsilon in EPSILONS:  # behind the others: seeds go by the place in the list
+    for epsilon in EPSILONS:  # at the end: seeds depend on the position in the list
         for adjacency in ADJACENCIES:
             for kind in RANDOMIZERS:
                 words = {"epsilon": epsilon, "delta": DELTA, "adjacency": adjacency, "randomizer": kind}
@@ -139,7 +140,7 @@ def offline() -> Iterator[Work]:
         yield "OutputPerturbation published", "output-perturbation", words, PURE_RUNS
         yield "ObjectivePerturbation published", "objective-perturbation", words, PURE_RUNS
         yield "POL published", "pol", words, OTHER_RUNS
-    for epsilon in EPSILONS:  # behind the others: seeds go by the place in the list
+    for epsilon in EPSILONS:  # at the end: seeds depend on the position in the list
         words = {"epsilon": epsilon, "delta": DELTA}
         yield "ObjectivePerturbation gaussian", "objective-perturbation", words, PURE_RUNS
 
@@ -263,7 +264,7 @@ def claimed_and_proved(work: Iterator[Work], first_seed: int, share: float, case
     for name, found in audits(work, first_seed, share, cases):
         proved = found.proved_epsilon
         if proved is None and found.delta == 0.0:
-            proved = found.epsilon  # pure: the claim is what is proved
+            proved = found.epsilon  # pure: the claim is the proved figure
         if proved is None:
             assert found.proved_mu is not None
             proved = gdp_epsilon(found.proved_mu, found.delta)

@@ -28,7 +28,7 @@ def error(found: BLT, objective: str) -> float:
 
 
 def complaints(kept: list[BLT], made: list[BLT], objective: str) -> list[str]:
-    """What is wrong with stored parameters, given those found now."""
+    """The faults of stored parameters, compared with those found now."""
     if len(kept) != len(made):
         return [f"{len(kept)} entries are stored, {len(made)} found"]
     return [

@@ -1,4 +1,4 @@
-"""Build the site from docs/ and check it: no warnings, no broken link, nothing that a browser would fetch elsewhere.
+"""Build the site from docs/ and check it: no warnings, no broken links, nothing that a browser would fetch elsewhere.
 
 python tools/build_site.py            # into build/site; open build/site/index.html
 python tools/build_site.py FOLDER     # into another folder
@@ -20,7 +20,7 @@ from urllib.parse import unquote, urldefrag
 
 from pages import DOCS
 
-#: Attributes that make a browser fetch what they name, by element. What links name is fetched by what they are.
+#: Attributes that make a browser fetch what they name, by element. For links it depends on their kind.
 FETCHED = {
     "script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src", "embed": "src",
     "object": "data", "image": "href", "use": "href",
@@ -61,7 +61,7 @@ class Page(HTMLParser):
 
 
 def faults(site: Path) -> list[str]:
-    """Return what is wrong with a built site: links and anchors that lead nowhere, and what comes from elsewhere."""
+    """Return the faults of a built site: dead links and anchors, and content from elsewhere."""
     site = site.resolve()
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     found = [f"{path.relative_to(site)} fetches {what}" for path, page in pages.items() for what in page.remote]
@@ -83,7 +83,7 @@ def faults(site: Path) -> list[str]:
 
 @contextmanager
 def quiet_kernels() -> Iterator[None]:
-    """Let the kernels of notebooks report errors only, whatever the settings of who builds: each warns of its port."""
+    """Let the kernels of notebooks report errors only, whatever the builder's settings: each warns about its port."""
     with tempfile.TemporaryDirectory() as folder:
         profile = Path(folder) / "profile_default"
         profile.mkdir()
@@ -96,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, default=DOCS.parent / "build" / "site")
     site: Path = parser.parse_args().folder
-    from sphinx.cmd.build import build_main  # of the extra `docs`, which the checks do without
+    from sphinx.cmd.build import build_main  # from the extra `docs`, which the checks do not need
 
     logging.getLogger("traitlets").setLevel(logging.WARNING)  # it announces every notebook
     doctrees = site.parent / f"{site.name}-doctrees"

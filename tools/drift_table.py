@@ -1,8 +1,8 @@
 """Write the tables of docs/drift.md: sums that forget, on Forest Covertype in the order of its file, which drifts.
 
 Run from the repository's root: python tools/drift_table.py covtype.data.gz [--quick]
-The file is UCI's as published. ``--quick`` prints small tables of its first rows instead of writing the page. Noise is
-that of fixed keys, so figures are the same every time. All are computed from raw labels: they describe the experiment
+The file is UCI's as published. ``--quick`` prints small tables of its first rows instead of writing the page. The noise
+has fixed keys, so the figures are the same every time. All are computed from raw labels: they describe the experiment
 and are not private.
 """
 
@@ -41,7 +41,7 @@ BATCHES = (1, 30, 100, 300)
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in an order, the labels, and how often noisy runs on them are repeated."""
+    """Rows in an order, the labels, and the number of noisy runs on them."""
 
     X: np.ndarray
     y: np.ndarray
@@ -86,7 +86,7 @@ def measure(kind: Any, rows: Rows, epsilon: float, **words: Any) -> Figures:
 
 
 def drift(rows: Rows) -> Iterator[str]:
-    """Accuracy in per cent of a model of one part of the stream, fitted to it, on that part and on the next."""
+    """Accuracy in per cent of a model fitted to one part of the stream, on that part and on the next."""
     yield (
         "| order | class 2 in a twentieth: least, median, most | one model of all rows | a model of each twentieth "
         "| the same on the next one |"
@@ -105,7 +105,7 @@ def drift(rows: Rows) -> Iterator[str]:
 
 
 def least(kind: Any, rows: Rows, epsilon: float, name: str, values: tuple[Any, ...], **words: Any) -> Any:
-    """The value of a parameter whose first run has the least loss."""
+    """The value of a parameter whose first run has the smallest loss."""
     once = replace(rows, repeats={epsilon: 1})
     return min(values, key=lambda value: measure(kind, once, epsilon, **words, **{name: value}).loss)
 
@@ -130,7 +130,7 @@ def learners(rows: Rows, epsilons: tuple[float, ...]) -> Iterator[str]:
 
 
 def control(rows: Rows) -> Iterator[str]:
-    """The price of forgetting where nothing drifts."""
+    """The cost of forgetting without drift."""
     shuffled = rows.shuffled()
     yield "| DPFTRL's sums are of | epsilon = 1: accuracy | log-loss | without noise: accuracy | log-loss |"
     yield "| --- | --- | --- | --- | --- |"

@@ -1,7 +1,7 @@
-"""Print what the counterexamples of docs/errata.md come to.
+"""Print the results of the counterexamples of docs/errata.md.
 
-``python tools/errata.py`` prints all of them, ``python tools/errata.py JKT-1 LZ-4`` some: each number as the page has
-it and as computed, and what they show. The functions are in ``tests/support/counterexamples.py``.
+``python tools/errata.py`` prints all of them, ``python tools/errata.py JKT-1 LZ-4`` some: each number as on the page
+and as computed, and what they show. The functions are in ``tests/support/counterexamples.py``.
 """
 
 from __future__ import annotations

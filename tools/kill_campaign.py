@@ -1,7 +1,7 @@
-"""Kill, starve and damage learning processes by the hundred, and write what was found into docs/reliability.md.
+"""Kill, starve and damage learning processes by the hundred, and write the findings into docs/reliability.md.
 
 Run from the checkout, with nothing else on the machine: ``python tools/kill_campaign.py --write docs/reliability.md``.
-The seed is fixed; where a kill strikes depends on the machine's pace as well. ``--share 0.02`` is the run of the suite;
+The seed is fixed; the moment of a kill also depends on the machine's speed. ``--share 0.02`` is the run of the suite;
 ``--only CLASS`` runs one class; ``--json`` prints the figures. Exit code 1: something was violated.
 
 The process forks its children after everything is imported, so that a kill strikes learning and not the imports.
@@ -47,13 +47,13 @@ SMALL = 300, 60  # rows of the runs that are struck at every call, and rows betw
 
 @dataclass
 class Tally:
-    """What a class of trouble came to."""
+    """The results of a class of failures."""
 
     name: str
     cases: int = 0
     struck: int = 0  # processes killed, interrupted, or made to fail
     resumed: int = 0
-    refused: int = 0  # attempts that had to be refused, or rightly were
+    refused: int = 0  # attempts that had to be refused, or were rightly refused
     violations: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -65,7 +65,7 @@ class Tally:
 
 @dataclass
 class Campaign:
-    """Where it happens, how much of it, and its random numbers."""
+    """The folder of the campaign, its size, and its random numbers."""
 
     folder: Path
     share: float
@@ -89,7 +89,7 @@ class Campaign:
     def small(self) -> Iterator[tuple[Job, int, int]]:
         """The runs that are struck at every call: the first call, and the step from one to the next.
 
-        One of them at every call, of the others each at every third, in turns. A small campaign has one run.
+        One of them is struck at every call, the others at every third, in turns. A small campaign has one run.
         """
         jobs = list(JOBS.values())
         if self.share < 0.5:
@@ -105,7 +105,7 @@ class Campaign:
 
 
 def try_other_rows(campaign: Campaign, case: Case, tally: Tally) -> None:
-    """Another row in the place of a learnt one is refused; in the place of one that nobody has seen, it is learnt."""
+    """Another row in place of a learnt one is refused; in place of an unseen one, it is learnt."""
     entries = case.entries()
     rows = entries[-1].rows if entries and entries[-1].open else 0
     if rows and campaign.chance(0.5):
@@ -128,11 +128,11 @@ def try_other_rows(campaign: Campaign, case: Case, tally: Tally) -> None:
         shutil.rmtree(copied.folder)
 
 
-# ---- random instants ----------------------------------------------------------------------------------------------
+# ---- random moments -----------------------------------------------------------------------------------------------
 
 
 def pace(job: Job, campaign: Campaign) -> float:
-    """Seconds of a run that nothing strikes."""
+    """Seconds of an undisturbed run."""
     case = campaign.case(job)
     began = time.perf_counter()
     case.attempt()
@@ -140,7 +140,7 @@ def pace(job: Job, campaign: Campaign) -> float:
 
 
 def random_kills(campaign: Campaign, tally: Tally, job: Job, number: int, signals: tuple[int, ...]) -> None:
-    """Runs, each struck at random instants until it is at its end; three in ten times while it is about to go on."""
+    """Runs, each struck at random moments until it ends; three in ten times while it is about to resume."""
     whole, left = pace(job, campaign), number
     while left > 0:
         case = campaign.case(job)
@@ -150,7 +150,7 @@ def random_kills(campaign: Campaign, tally: Tally, job: Job, number: int, signal
             struck = int(campaign.rng.choice(signals))
             time.sleep(campaign.rng.uniform(0.0, 0.1 if soon else 1.1) * whole)
             os.kill(child, struck)
-            if struck == signal.SIGINT and campaign.chance(0.3):  # somebody who is impatient
+            if struck == signal.SIGINT and campaign.chance(0.3):  # an impatient user
                 time.sleep(campaign.rng.uniform(0.0, 0.05) * whole)
                 os.kill(child, struck)
             status = case.wait(child)
@@ -173,7 +173,7 @@ def random_kills(campaign: Campaign, tally: Tally, job: Job, number: int, signal
 def killed(campaign: Campaign, tally: Tally) -> None:
     for job in campaign.jobs():
         random_kills(campaign, tally, job, campaign.times(67), (signal.SIGKILL,))
-    for name in ("PIGD, watched", "DPFTRL blt, looked at"):  # noise that nobody can reproduce: one value of each
+    for name in ("PIGD, watched", "DPFTRL blt, looked at"):  # irreproducible noise: one value of each
         job = JOBS[name]
         unseeded = Job(job.name, job.kind, job.words, job.rows, job.every, job.watched, job.shared, None)
         random_kills(campaign, tally, unseeded, campaign.times(50), (signal.SIGKILL,))
@@ -191,9 +191,9 @@ Arm = Callable[..., None]
 
 
 def at_every_call(campaign: Campaign, tally: Tally, arms: Callable[[int], Iterator[Arm]]) -> None:
-    """A fresh run for each call and each arm, until the call is none that the run makes; and then it goes on.
+    """A fresh run for each call and each arm, up to a call that the run does not make; then it resumes.
 
-    Of the arms that tear a write, those after the first are left out where the call is no write.
+    Of the arms that tear a write, only the first is used if the call is not a write.
     """
     for job, first, step in campaign.small():
         call, more = first, True
@@ -214,7 +214,7 @@ def at_every_call(campaign: Campaign, tally: Tally, arms: Callable[[int], Iterat
                 if status not in (-signal.SIGKILL, TROUBLE, DONE, REFUSED):
                     case.wrong(f"status {status}")
                 case.check()
-                if campaign.chance(0.2):  # and once more, while it goes on
+                if campaign.chance(0.2):  # once more, while it resumes
                     second = partial(_ending, last=int(campaign.rng.integers(1, 60)), cut=0.5)
                     tally.struck += case.attempt(block=50, arm=second) == -signal.SIGKILL
                     case.check()
@@ -287,14 +287,14 @@ def _short(root: Path, struck: Path, *, most: int) -> None:
 
 
 def _alarmed(root: Path, struck: Path) -> None:
-    """System calls are interrupted by a signal that somebody handles, every millisecond."""
+    """System calls are interrupted by a handled signal every millisecond."""
     signal.signal(signal.SIGALRM, lambda *_: None)
     signal.siginterrupt(signal.SIGALRM, True)
     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
 
 
 def small_disk(campaign: Campaign, tally: Tally) -> None:
-    """A file system of its own that has less and less room; where none may be mounted, a limit on a file's size."""
+    """A separate file system with less and less room; if none may be mounted, a limit on the size of files."""
     for job, _, _ in campaign.small():
         for room in range(1, 40):
             case = campaign.case(job)
@@ -334,7 +334,7 @@ def damaged(campaign: Campaign, tally: Tally) -> None:
     for job, _, _ in campaign.small():
         for call in campaign.rng.integers(40, 70, size=1):
             victim = campaign.case(job)
-            for last in (int(call) - 12, 12):  # what was there before stays at hand
+            for last in (int(call) - 12, 12):  # the earlier files stay available
                 if victim.attempt(block=50, arm=partial(_ending, last=last, cut=0.5)) != -signal.SIGKILL:
                     victim.wrong("it was to be killed")
                 if last != 12:
@@ -398,7 +398,7 @@ def rivals(campaign: Campaign, tally: Tally) -> None:
                 os.kill(children[0], signal.SIGKILL)
                 tally.struck += 1
             found = [case.wait(child) for child in children]
-            # one that comes when another has just finished may find the folder of its lock gone
+            # a process that comes when another has just finished may find the folder of its lock gone
             found = [REFUSED if s == TROUBLE and "No such file" in case.trouble else s for s in found]
             tally.refused += found.count(REFUSED)
             if set(found) - {DONE, REFUSED, FINISHED, -signal.SIGKILL} or found.count(DONE) > 1:
@@ -429,7 +429,7 @@ def tell(words: str) -> None:
 
 
 def folder_in_memory() -> tempfile.TemporaryDirectory[str]:
-    """A kill loses nothing of what the system has, and what a loss of power takes is taken by kill_layers."""
+    """A kill loses nothing that the system has, and kill_layers simulates a loss of power."""
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     return tempfile.TemporaryDirectory(dir=base, prefix="privol-kills-")
 
@@ -452,7 +452,7 @@ def run(names: list[str], share: float, seed: int) -> list[Tally]:
 
 
 def mutants(names: list[str], share: float, seed: int) -> list[Tally]:
-    """Take away one sync after the other: the layer that loses what was not synced must find it."""
+    """Remove one sync after another: the layer that loses what was not synced must detect it."""
     found = []
     for mutant in names:
         with folder_in_memory() as folder:
@@ -488,7 +488,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     given = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyWarning)
-    gc.freeze()  # children that do not touch what they inherit begin sooner
+    gc.freeze()  # children that do not touch inherited memory start sooner
     names = [name for name in CLASSES if not given.only or name in given.only]
     found = run(names, given.share, given.seed)
     wanted = given.mutant or ([] if given.only and "mutants" not in given.only else list(MUTANTS))

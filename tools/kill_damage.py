@@ -26,7 +26,7 @@ Damage = Callable[[Path], None]
 
 
 def damages(root: Path, older: Path, regions: int, rng: np.random.Generator) -> Iterator[tuple[str, Damage]]:
-    """Name and do every kind of damage to every file: region by region, as a whole, and by what was there before."""
+    """Name and do every kind of damage to every file: by region, as a whole, and by an older version."""
     for path in sorted(p for p in root.rglob("*") if p.is_file() and not p.name.endswith("lock")):
         name, content = path.relative_to(root), path.read_bytes()
         for k in range(regions):
@@ -67,7 +67,7 @@ def _drop(name: Path, root: Path) -> None:
 
 
 def _back(older: Path, folder: Path, name: str | None, root: Path) -> None:
-    """The secrets of before: one checkpoint in the place of the newer ones, or the whole folder."""
+    """The earlier secrets: one checkpoint in place of the newer ones, or the whole folder."""
     if name is None:
         shutil.rmtree(root / folder)
         shutil.copytree(older / folder, root / folder)
@@ -78,7 +78,7 @@ def _back(older: Path, folder: Path, name: str | None, root: Path) -> None:
 
 
 def check(case: Case, status: int) -> None:
-    """A damaged run: refused in words, or gone on with to the same bits; the ledger holds what was seen."""
+    """A damaged run: refused with a message, or resumed to the same bits; the ledger covers what was seen."""
     if status in (DONE, FINISHED):
         case.check_end()
     elif status not in (REFUSED, OTHER_ROWS):
@@ -100,12 +100,12 @@ def check(case: Case, status: int) -> None:
 
 
 class Forking:
-    """Called after every block: forks, lets the child try everything, and lets another one go on with the stream.
+    """Called after every block: forks, lets the child try everything, and lets another child continue with the stream.
 
     Parameters
     ----------
     folder : Path
-        Where the children write how they fared.
+            Where the children write their results.
     every : int
         Blocks between two forks.
     """
@@ -127,7 +127,7 @@ class Forking:
         process.start()
         process.join()
         child = os.fork()
-        if child:  # the child returns to the stream, and goes on as its parent does
+        if child:  # the child returns to the stream, and continues like its parent
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             self._tell("going on", status != DONE, f"status {status}")
 
@@ -163,7 +163,7 @@ class Forking:
         ledger.close()
 
     def check(self, case: Case) -> int:
-        """What the children were let do; returns how many things they tried."""
+        """Check what the children could do; return how many things they tried."""
         path = self._folder / "forks.txt"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         for line in lines:

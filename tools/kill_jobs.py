@@ -1,8 +1,8 @@
-"""What the kill campaign lets learn, what an observer saw of it, and what must hold whatever was killed.
+"""The jobs of the kill campaign, what an observer saw of them, and what must hold whatever was killed.
 
-A :class:`Job` learns in a forked child, and goes on with what another child left. It shows each model to an observer,
-who writes it down for good (:class:`World`) outside of the run's directory. :class:`Case` is one directory with its
-history: attempts, and what is checked after each.
+A :class:`Job` learns in a forked child, and continues from what another child left. It shows each model to an observer,
+who records it permanently (:class:`World`) outside of the run's directory. :class:`Case` is one directory with its
+history: attempts, and the checks after each.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def shown(learner: Any) -> str:
 
 
 class Rows:
-    """Synthetic rows, in blocks; ``changed``: the number of a row that is another one than it was."""
+    """Synthetic rows, in blocks; ``changed``: the number of a row that differs from before."""
 
     classes = (0, 1)
 
@@ -62,7 +62,7 @@ class Rows:
 
 
 class World:
-    """What an observer saw, in the order of seeing: lines that are on the disk before anything else happens."""
+    """What an observer saw, in order: lines that are on the disk before anything else happens."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -81,13 +81,13 @@ class World:
     def read(self) -> list[tuple[str, int, int, str]]:
         if not self.path.exists():
             return []
-        lines = self.path.read_bytes().split(b"\n")[:-1]  # nobody read a line that is cut short
+        lines = self.path.read_bytes().split(b"\n")[:-1]  # nobody read a truncated line
         return [(k, int(r), int(n), v) for k, r, n, v in (line.decode().split() for line in lines)]
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A run that nothing interrupts: by row what it releases, by number of releases what it shows and has spent."""
+    """An uninterrupted run: its releases by row, and by number of releases what it shows and has spent."""
 
     released: dict[int, str]
     shown: dict[int, str]
@@ -97,9 +97,9 @@ class Reference:
 
 @dataclass(frozen=True)
 class Job:
-    """A learner and its rows; ``watched``: every release is handed out, or else the learner is looked at every block.
+    """A learner and its rows; ``watched``: every release is delivered, or else the learner is inspected at every block.
 
-    ``every``: rows between two checkpoints. ``shared``: the ledger is one with a journal of its own.
+    ``every``: rows between two checkpoints. ``shared``: the ledger is a shared one, with its own journal.
     """
 
     name: str
@@ -136,13 +136,13 @@ class Job:
         learner = self.make().set_params(horizon=self.rows, release=self.rows)
         return learner.partial_fit(np.zeros((1, FEATURES)), [0], classes=[0, 1]) if self.rows > 1 else learner
 
-    # What follows runs in the child; another kind of job (a command line) has its own.
+    # The following methods run in the child; another kind of job (a command line) has its own.
 
     def journal(self, case: Path) -> Path:
         return case / "budget.jsonl" if self.shared else case / "run" / "ledger.jsonl"
 
     def learn(self, case: Path, world: World, *, block: int, changed: int | None, work: Callable[..., None]) -> None:
-        """Begin, or go on; ``work`` is called after every block with the learner."""
+        """Begin or resume; ``work`` is called after every block with the learner."""
         ledger = Ledger(epsilon=1000.0, delta=1e-6, journal=self.journal(case)) if self.shared else None
         learner = self.make(ledger)
 
@@ -162,13 +162,13 @@ class Job:
                 on_release=see if self.watched else None,
             )
         except BaseException:
-            if hasattr(learner, "_run") or hasattr(learner, "_export"):  # what is shown after an interrupt
+            if hasattr(learner, "_run") or hasattr(learner, "_export"):  # what is visible after an interrupt
                 world.publish("shown", learner.n_rows_, learner.n_releases_, shown(learner))
             raise
         world.publish("shown", learner.n_rows_, learner.n_releases_, shown(learner))
 
     def end_of(self, case: Path) -> str:
-        """What the finished run left."""
+        """The files of the finished run."""
         return shown(load_model(case / "run"))
 
 
@@ -187,12 +187,12 @@ JOBS = {
 
 
 def nothing(learner: Any) -> None:
-    """What is done after a block."""
+    """Do nothing after a block."""
 
 
 @dataclass
 class Case:
-    """A directory of a job, what the world saw of it, and what was found wrong."""
+    """A directory of a job, what the world saw of it, and the faults found."""
 
     job: Job
     folder: Path
@@ -206,7 +206,7 @@ class Case:
 
     @property
     def root(self) -> Path:
-        """What belongs to the run: all that a machine could lose."""
+        """The folder of the run: all that a machine could lose."""
         return self.folder / "case"
 
     @property
@@ -234,7 +234,7 @@ class Case:
         arm: Callable[[Path, Path], None] | None = None,
         work: Callable[..., None] = nothing,
     ) -> int:
-        """Let a child learn; ``arm`` prepares its machine. Returns its number."""
+        """Let a child learn; ``arm`` prepares its machine. Return its number."""
         self.attempts += 1
         sys.stdout.flush()
         sys.stderr.flush()
@@ -244,7 +244,7 @@ class Case:
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
             return child
         status = STRUCK
-        try:  # whatever strikes, nothing but this child ends here
+        try:  # whatever strikes, only this child ends here
             os.dup2(os.open(self.folder / "stderr.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(STRUCK))
@@ -273,7 +273,7 @@ class Case:
         return DONE
 
     def wait(self, child: int) -> int:
-        """How a child ended: its status, or the negative number of a signal."""
+        """Return how a child ended: its status, or the negative number of a signal."""
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status == WRONG:
             self.wrong("an error that says nothing: " + (self.folder / "error.txt").read_text().splitlines()[-1])
@@ -288,7 +288,7 @@ class Case:
     # ---- what must hold ---------------------------------------------------------------------------------------
 
     def entries(self) -> list[Any]:
-        """What the journal says; nothing where there is none, or its first record was not whole."""
+        """The journal's entries; empty if there is no journal, or its first record is incomplete."""
         try:
             return Ledger.read(self.job.journal(self.root)).entries()
         except FileNotFoundError:
@@ -299,7 +299,7 @@ class Case:
             return []
 
     def check_world(self, seen: list[tuple[str, int, int, str]]) -> None:
-        """One value for each result, whatever was killed: that of a run that nothing interrupts."""
+        """One value for each result, whatever was killed: that of an uninterrupted run."""
         if self.job.seed is None:
             found: dict[tuple[str, int], str] = {}
             for kind, rows, releases, value in seen:
@@ -312,7 +312,7 @@ class Case:
                 self.wrong(f"{kind} of row {rows} ({releases}) has other bits than the run that nothing interrupts")
 
     def check(self, *, journal: bool = True) -> None:
-        """The ledger covers what the world saw, and nothing in it ever goes back."""
+        """Check that the ledger covers what the world saw, and that nothing in it ever goes back."""
         seen = self.world.read()
         self.check_world(seen)
         if not journal:
@@ -332,13 +332,14 @@ class Case:
         for plan_id, (row, number, square, open_) in self._known.items():
             after = now.get(plan_id)
             if row == number == 0 and open_:
-                square = 0.0  # of a run that had committed nothing the whole reservation counts, until somebody knows
+                # the whole reservation of a run that had committed nothing counts, until its spending is known
+                square = 0.0
             if after is None or after[0] < row or after[1] < number or after[2] < square or (after[3] and not open_):
                 self.wrong(f"an entry of the ledger went back: {(row, number, square, open_)} to {after}")
         self._known = now
 
     def check_end(self) -> None:
-        """A finished run: the same bits, and nothing secret is left."""
+        """Check a finished run: the same bits, and nothing secret is left."""
         self.check()
         try:
             if self.job.end_of(self.root) != self.job.reference.end and self.job.seed is not None:
@@ -352,7 +353,7 @@ class Case:
             self.wrong(f"the directory of a finished run holds {sorted(left)}")
 
     def finish(self, **words: Any) -> int:
-        """Go on to the end, without trouble."""
+        """Continue to the end, without failures."""
         status = self.attempt(**words)
         if status in (DONE, FINISHED):
             self.check_end()

@@ -1,7 +1,7 @@
-"""Layers over the system calls that write: they end the process at one of them, lose what was not synced, or fail.
+"""Layers over the system calls that write: they end the process at one of them, lose unsynced data, or fail.
 
-A layer takes the place of functions of :mod:`os` in this process, for every thread of it, until the process ends. Only
-calls on files below ``root`` count; what an observer writes elsewhere is left alone.
+A layer replaces functions of :mod:`os` in this process, for all its threads, until the process ends. Only calls on
+files below ``root`` count; files that an observer writes elsewhere are unaffected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 class Layer:
-    """Counts the calls, and lets :meth:`at` act on each of them; ``struck``: a file that is told what was struck."""
+    """Counts the calls, and lets :meth:`at` act on each; ``struck``: a file that records what was struck."""
 
     def __init__(self, root: Path, struck: Path) -> None:
         self.root = os.path.realpath(root)
@@ -42,7 +42,7 @@ class Layer:
         def call(*given: Any, **named: Any) -> Any:
             if not self._is_ours(name, given):
                 return REAL[name](*given, **named)
-            with self._lock:  # one call at a time, whatever thread it comes from
+            with self._lock:  # one call at a time, from whatever thread
                 self.count += 1
                 return self.at(name, given, named)
 
@@ -60,7 +60,7 @@ class Layer:
 
 
 class Counting(Layer):
-    """Does nothing but count; :meth:`tell` it at the end."""
+    """Only counts; call :meth:`tell` at the end."""
 
 
 class Ending(Layer):
@@ -87,32 +87,32 @@ class Ending(Layer):
 
 
 class Losing(Ending):
-    """Ends the process as a machine that loses power: what was not synced is lost.
+    """Ends the process like a machine that loses power: unsynced data are lost.
 
-    Contents of files last by ``fsync`` of the file, names by ``fsync`` of their folder, and nothing else lasts. The
-    file system may keep more than it must. ``kept``: what it keeps besides.
+    ``fsync`` of a file preserves its contents, ``fsync`` of its folder the names, and nothing else is preserved. The
+    file system may keep more than it must. ``kept``: what it keeps in addition.
 
     - ``"nothing"``;
     - ``"names"``: all names, made or removed; contents only as they were synced (a renamed file is empty);
     - ``"contents"``: of all files, under the names that were synced;
-    - ``"half"``: half of what a file has grown by since it was synced, the rest of it zeros; names all.
+    - ``"half"``: half of a file's growth since it was synced, the rest of it as zeros; all names.
     """
 
     def __init__(self, root: Path, struck: Path, last: int, kept: str) -> None:
         super().__init__(root, struck, last)
         self._kept = kept
-        self._contents: dict[int, bytes] = {}  # by inode: what is on the disk for good
+        self._contents: dict[int, bytes] = {}  # by inode: what is permanently on the disk
         self._names: dict[int, dict[str, int]] = {}  # folder -> name -> inode
         self._folders: set[int] = set()
-        self._held: dict[int, int] = {}  # open for as long as we live, so that no inode is used for a second file
-        for folder, _, _ in os.walk(self.root):  # what is there when the process begins was written long ago
+        self._held: dict[int, int] = {}  # kept open, so that no inode is reused for a second file
+        for folder, _, _ in os.walk(self.root):  # what exists when the process begins was written long ago
             self._sync(folder)
             for entry in os.scandir(folder):
                 if entry.is_file(follow_symlinks=False):
                     self._sync(entry.path)
 
     def _hold(self, path: str) -> int:
-        """The inode, which from now on stays what it is."""
+        """Hold the inode, which from now on keeps its number."""
         found = os.stat(path)
         if found.st_ino not in self._held:
             self._held[found.st_ino] = REAL["open"](path, os.O_RDONLY)
@@ -179,7 +179,7 @@ def _remove(path: str) -> None:
 
 
 class Failing(Layer):
-    """Call number ``first`` of ``name`` fails, or (``last=None``) that one and all that follow; a write is torn."""
+    """Call number ``first`` of ``name`` fails, or (``last=None``) that one and all later ones; a write is torn."""
 
     def __init__(
         self, root: Path, struck: Path, name: str, first: int, number: int = errno.ENOSPC, once: bool = False
@@ -200,7 +200,7 @@ class Failing(Layer):
 
 
 class Short(Layer):
-    """Writes take at most so many bytes."""
+    """Writes take at most a given number of bytes."""
 
     def __init__(self, root: Path, struck: Path, most: int) -> None:
         super().__init__(root, struck)

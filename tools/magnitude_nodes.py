@@ -1,7 +1,7 @@
 """Write src/privol/_core/c/betting/magnitude_nodes.inc.h: Gauss-Legendre rules on [0, 1] and a polynomial for exp.
 
-Nodes are stored as (1 + x) / 2, computed as such with 50 digits and rounded once: next to 0 they keep all their digits,
-which (1 + x) / 2 in doubles would not. Weights are those of [0, 1] and add up to 1.
+Nodes are stored as (1 + x) / 2, computed with 50 digits and rounded once: next to 0 they keep all their digits, which
+(1 + x) / 2 in doubles would not. Weights are those of [0, 1] and add up to 1.
 
 Run from the repository's root: python tools/magnitude_nodes.py
 """
@@ -21,7 +21,7 @@ def rule(n: int) -> list[tuple[mp.mpf, mp.mpf]]:
     pairs = []
     for k in range(n):
         x = -mp.cos(mp.pi * (k + mp.mpf("0.75")) / (n + mp.mpf("0.5")))
-        for _ in range(100):  # Newton on the Legendre polynomial
+        for _ in range(100):  # Newton's method on the Legendre polynomial
             before, value = mp.mpf(1), x
             for j in range(2, n + 1):
                 before, value = value, ((2 * j - 1) * x * value - (j - 1) * before) / j

@@ -1,10 +1,9 @@
 """Write tests/support/magnitude_reference.npz: points (x, y, a) with log |m| and log psi to about 23 digits.
 
-Two ways that share nothing: composite Gauss-Legendre quadrature of the definitions with 34 digits, and the closed form
-with erfc at a precision that is doubled until two agree to 28 digits (it cancels hundreds of digits where a^2 y is
-small, and begins with so many). They must agree to 20 digits wherever a |x| and a^2 y are ordinary numbers; the
-extremes beyond have the closed form alone. Each logarithm is stored as a double and, in single precision, what it
-leaves.
+Two independent methods: composite Gauss-Legendre quadrature of the definitions with 34 digits, and the closed form with
+erfc at a precision that is doubled until two results agree to 28 digits (it cancels hundreds of digits where a^2 y is
+small, and begins with that many). They must agree to 20 digits wherever a |x| and a^2 y are ordinary numbers; beyond,
+only the closed form is used. Each logarithm is stored as a double, and its remainder in single precision.
 
 Run from the repository's root: python tools/magnitude_table.py
 """
@@ -26,7 +25,7 @@ PANELS = 3
 
 
 def falling(x: mp.mpf) -> mp.mpf:
-    """e^-x, x >= 0, and 0 far below the last digit of anything that it is added to."""
+    """e^-x, x >= 0, and 0 far below the last digit of any sum that contains it."""
     return mp.exp(-x) if x < 20 * mp.mp.prec else mp.mpf(0)
 
 
@@ -88,7 +87,7 @@ def by_quadrature(point: Point, pairs: list[tuple[mp.mpf, mp.mpf]]) -> Logs:
     mode = min(p / (2 * q), mp.mpf(1)) if q else mp.mpf(1)
     slope = p - 2 * q * mode
     height = p * mode - q * mode * mode
-    width = mp.mpf(1)  # slope w + q w^2 = 85: what is left out is below 1e-36
+    width = mp.mpf(1)  # slope w + q w^2 = 85: the omitted part is below 1e-36
     if slope + q > 85:
         width = 170 / (slope + mp.sqrt(slope * slope + 340 * q))
     low, high = max(mode - width, mp.mpf(0)), min(mode + width, mp.mpf(1))
@@ -128,9 +127,9 @@ def points() -> Iterator[tuple[Point, bool]]:
     # on both sides of every boundary between cases: as (p, q) of a parameter on a logarithmic scale
     edges: list[tuple[float, float, Callable[[float, float], tuple[float, float]]]] = [
         (1.65, 7, lambda q, e: (2 * q - 13 * math.sqrt(q) * e, q)),  # elementary
-        (0.96, 7, lambda q, e: (2 * q - 10 * math.sqrt(q) * e, q)),  # 8 nodes of what is cut off
+        (0.96, 7, lambda q, e: (2 * q - 10 * math.sqrt(q) * e, q)),  # 8 nodes for the part that is cut off
         (0.96, 7, lambda q, e: (2 * q - 5 * math.sqrt(q) * e, q)),  # 16
-        (-3, 1.25, lambda p, e: (p, 9 * e)),  # the integral or what is cut off
+        (-3, 1.25, lambda p, e: (p, 9 * e)),  # the integral or the part that is cut off
         (-3, 1.6, lambda q, e: (40 * e + q, q)),  # shortened
         (0.96, 2, lambda q, e: (20 * e, q)),  # e^{-2ps} counts
         (-3, -0.6, lambda q, e: (0.5 * e, q)),

@@ -1,14 +1,14 @@
-"""Change guarantee-critical code one place at a time, and see that a test fails: ``tools/mutants*.toml`` is the list.
+"""Change guarantee-critical code one place at a time, and check that a test fails: ``tools/mutants*.toml`` is the list.
 
 ``python tools/mutants.py`` tries all changes in a copy of the checkout, which has to be built (it takes its time);
-``python tools/mutants.py 'tuning-*' local-spend`` tries some. ``--list`` shows them, ``--page`` writes how many there
-are into ``docs/mutants.md``. ``--limit`` is how many seconds the tests of one change may take, ``--build`` the command
-that builds the copy after a change of C or Cython, ``--markdown`` and ``--json`` write what was found. The file of
-``--json`` is written after every change: a second call with it goes on where the first was stopped, and tries again
-what was open or broken, and every change whose entry, file or named tests are other ones since. Exit code 1: a change
-survived that should not, or was killed that is said to change nothing.
+``python tools/mutants.py 'tuning-*' local-spend`` tries some. ``--list`` shows them, ``--page`` writes their number
+into ``docs/mutants.md``. ``--limit`` is how many seconds the tests of one change may take, ``--build`` the command that
+builds the copy after a change of C or Cython, ``--markdown`` and ``--json`` write the results. The file of ``--json``
+is written after every change: a second call with it resumes where the first was stopped, and repeats undecided and
+broken changes, and every change whose entry, file or named tests have changed since. Exit code 1: a change survived
+that should not, or one was killed that is said to change nothing.
 
-The tests that guard a change run on the code as it is first: one that fails there would kill everything.
+The tests that guard a change first run on the unchanged code: a test that fails there would kill everything.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ KILLED, SURVIVED, OPEN, BROKEN, EQUIVALENT = "killed", "survived", "open", "brok
 
 @dataclass(frozen=True)
 class Mutant:
-    """A single change of the code, and what is expected of it.
+    """A single change of the code, and the expected result.
 
     ``file`` is the end of a path in the package, ``tests`` are "file::function" or "file" with the file's name alone:
-    both by which there is only one, so that the list outlives moves. ``equivalent`` says why no test can see the
-    change; it is empty where the tests have to.
+    both must be unique, so that the list survives moves. ``equivalent`` says why no test can detect the change; it is
+    empty if the tests must.
     """
 
     id: str
@@ -64,7 +64,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Found:
-    """What became of a mutant: ``by`` is the test that failed, ``digest`` tells what was tried (``digest_of``)."""
+    """The result for a mutant: ``by`` is the test that failed, ``digest`` identifies what was tried (``digest_of``)."""
 
     id: str
     what: str
@@ -87,7 +87,7 @@ def source_of(mutant: Mutant, root: Path = ROOT) -> Path:
 
 
 def node_of(test: str, root: Path = ROOT) -> str:
-    """What pytest is told, from the root."""
+    """The argument for pytest, from the root."""
     name, *inside = test.split("::")
     return "::".join([_only(name, root, TESTS).relative_to(root).as_posix(), *inside])
 
@@ -111,7 +111,7 @@ def _only(name: str, root: Path, folder: Path) -> Path:
 
 
 def faults(mutants: Iterable[Mutant], root: Path = ROOT) -> list[str]:
-    """Everything that is wrong with a list: what it names must be there, and every text exactly once in its file."""
+    """All faults of a list: what it names must exist, and every text must occur exactly once in its file."""
     _files.cache_clear()
     _functions.cache_clear()
     found: list[str] = []
@@ -142,14 +142,14 @@ def faults(mutants: Iterable[Mutant], root: Path = ROOT) -> list[str]:
 
 
 def digest_of(mutant: Mutant, root: Path = ROOT) -> str:
-    """Of the entry, the file that it changes and the files of its tests: a result holds as long as it is the same."""
+    """The digest of the entry, its file and the files of its tests: a result holds as long as it is the same."""
     tests = [root / node_of(test, root).split("::")[0] for test in mutant.tests]
     texts = [json.dumps(asdict(mutant)), *(path.read_text() for path in [source_of(mutant, root), *tests])]
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def kept(path: Path | None, mutants: Iterable[Mutant], root: Path = ROOT) -> dict[str, Found]:
-    """What an earlier call found out about these mutants as they are now."""
+    """The results of an earlier call for these mutants in their present form."""
     if path is None or not path.exists():
         return {}
     before = {words["id"]: Found(**words) for words in json.loads(path.read_text())}
@@ -161,7 +161,7 @@ def kept(path: Path | None, mutants: Iterable[Mutant], root: Path = ROOT) -> dic
 
 
 def keep(path: Path | None, found: Iterable[Found]) -> None:
-    """Write what was found, whole or not at all."""
+    """Write the results, completely or not at all."""
     if path is not None:
         draft = path.with_name(path.name + ".draft")
         draft.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")
@@ -169,18 +169,18 @@ def keep(path: Path | None, found: Iterable[Found]) -> None:
 
 
 class Copy:
-    """A copy of the checkout, in which one thing at a time is changed."""
+    """A copy of the checkout, in which one place at a time is changed."""
 
     def __init__(self, root: Path, build: str, limit: float) -> None:
         self.root, self.limit = root, limit
-        self._stale = False  # the extension modules are of other sources than those that are there now
+        self._stale = False  # the extension modules were built from other sources
         self._build = shlex.split(build)
         self._environment = os.environ | {
             "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_DATABASE_FILE": os.devnull,
         }  # fmt: skip
 
     def build(self) -> bool:
-        """Whether the extension modules are those of the sources: they are built where these have changed since."""
+        """Build the extension modules if the sources have changed; return whether they are up to date."""
         if self._stale:
             built = subprocess.run(self._build, cwd=self.root, env=self._environment, capture_output=True)
             self._stale = built.returncode != 0
@@ -188,7 +188,7 @@ class Copy:
 
     @contextmanager
     def changed(self, mutant: Mutant) -> Iterator[None]:
-        """While the code is changed. What is built of it is built when it is asked for, and once more afterwards."""
+        """While the code is changed. Extension modules are built on demand, and once more afterwards."""
         path = source_of(mutant, self.root)
         before = path.read_text()
         path.write_text(before.replace(mutant.find, mutant.replace))
@@ -200,7 +200,7 @@ class Copy:
             self._stale |= path.suffix in BUILT
 
     def run(self, tests: Sequence[str]) -> tuple[str, str]:
-        """What the tests say of the code as it is, and which one failed."""
+        """The verdict of the tests on the present code, and the test that failed."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
         command += [node_of(test, self.root) for test in tests]
         try:
@@ -237,21 +237,21 @@ def judge(mutant: Mutant, copy: Copy) -> Found:
 
 
 def table(found: Iterable[Found]) -> str:
-    """For people."""
+    """A table for readers."""
     lines = ["| mutant | what it does | result | by |", "| --- | --- | --- | --- |"]
     cells = ([one.id, one.what, one.result, one.by] for one in found)
     return "\n".join([*lines, *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)])
 
 
 def room_of(mutant: Mutant, root: Path = ROOT) -> str:
-    """The room of the changed file: a folder of the package, of kernels with their family, or a module beside them."""
+    """The room of the changed file: a folder of the package, kernels with their family, or a top-level module."""
     place = source_of(mutant, root).relative_to(root / PACKAGE)
     parts = place.parts[:-1] or (place.stem,)
     return "/".join(parts[:3])
 
 
 def counts(mutants: Sequence[Mutant], root: Path = ROOT) -> str:
-    """What a page says of a list: how many changes, by room and language; and why some change nothing."""
+    """The page's summary of a list: numbers of changes by room and language, and why some change nothing."""
     lines = [f"| room | {' | '.join(LANGUAGES)} | together |", f"| --- |{' ---: |' * (len(LANGUAGES) + 1)}"]
     by_room: dict[str, list[Mutant]] = {}
     for mutant in mutants:

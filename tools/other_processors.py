@@ -1,15 +1,15 @@
-"""Run the noise as other processors would, by the emulator of QEMU: what is released must be the same, bit for bit.
+"""Run the noise as other processors would, in the QEMU emulator: the releases must be the same, bit for bit.
 
-privol must be importable (installed, or PYTHONPATH=src), and the emulator be found: `apt-get install qemu-user`.
+privol must be importable (installed, or PYTHONPATH=src), and the emulator installed: `apt-get install qemu-user`.
 
     python tools/other_processors.py                    # digests of samples, natively and on every model
     python tools/other_processors.py --tests            # also the tests of samplers under the oldest model (minutes)
     python tools/other_processors.py --kernels          # also the C drivers, compiled here, below what NumPy needs
     python tools/other_processors.py --arm              # also the C drivers, compiled for 64-bit ARM with NEON
 
-NumPy's wheels need x86-64-v2, which Nehalem is the first to have; the C kernels alone need no more than x86-64, which
-is the model qemu64. Haswell has the level x86-64-v3. QEMU 7.2 emulates AVX2 and FMA, but not AVX-512. For ARM a
-cross-compiler is needed as well: `apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross`.
+NumPy's wheels need x86-64-v2, which Nehalem is the first to have; the C kernels need only x86-64, which is the model
+qemu64. Haswell has the level x86-64-v3. QEMU 7.2 emulates AVX2 and FMA, but not AVX-512. For ARM a cross-compiler is
+needed as well: `apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def run(command: list[str]) -> str:
 
 
 def same(name: str, native: list[str], others: dict[str, list[str]]) -> None:
-    """Run a command natively and the others; end where they do not print the same."""
+    """Run a command natively and the others; end with an error if their outputs differ."""
     expected = run(native)
     print(f"{name}, natively: {expected}")
     for model, command in others.items():
@@ -55,13 +55,13 @@ def compiled(driver: Path, program: Path, compiler: str, *flags: str) -> str:
 
 
 def kernels(emulator: str, arm: tuple[str, str] | None) -> None:
-    """Hold every C driver, compiled for this processor, against the oldest one and, by (compiler, emulator), ARM."""
+    """Compare every C driver, compiled for this processor, with the oldest one and, by (compiler, emulator), ARM."""
     with tempfile.TemporaryDirectory() as folder:
         for driver in sorted(DRIVERS.glob("test_*.c")):
             native = compiled(driver, Path(folder, driver.stem), os.environ.get("CC", "cc"))
             others = {KERNELS_ONLY: [emulator, "-cpu", KERNELS_ONLY, native]}
             if arm is not None:
-                # with the libraries inside: those of the other processor are not installed
+                # statically linked: the libraries of the other processor are not installed
                 others["aarch64"] = [arm[1], compiled(driver, Path(folder, f"{driver.stem}.arm"), arm[0], "-static")]
             same(f"kernels ({driver.stem.removeprefix('test_')})", [native], others)
 

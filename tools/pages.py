@@ -1,6 +1,6 @@
-"""Tables of the documentation: each stands between two comments that name it and the tool that makes it.
+"""Tables of the documentation: each is between two comments that name it and the tool that makes it.
 
-No tool writes into docs/ unless it is told to: without ``--write`` it prints its tables.
+No tool writes into docs/ without ``--write``: otherwise it prints its tables.
 """
 
 from __future__ import annotations

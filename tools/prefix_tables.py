@@ -1,8 +1,8 @@
 """Write the tables of docs/prefix_sums.md: errors of every design of private prefix sums, in closed form and measured.
 
 Run from the repository's root: python tools/prefix_tables.py [--check] [--closed]
-``--check`` writes nothing and fails if the page says something else; ``--closed`` leaves out the measured table, which
-takes some minutes. Noise is that of a fixed key, so the measured figures are the same every time and everywhere.
+``--check`` writes nothing and fails if the page differs; ``--closed`` omits the measured table, which takes some
+minutes. The noise has a fixed key, so the measured figures are the same every time and everywhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from privol.factorizations import (
 from privol.prefix import PrefixSum
 
 PAGE = DOCS / "prefix_sums.md"
-STEPS = {2**10: 4096, 2**16: 1024, 2**20: 256}  # and the coordinates that are measured, each an experiment of its own
+STEPS = {2**10: 4096, 2**16: 1024, 2**20: 256}  # and the measured coordinates, each an independent experiment
 SQUARE_ROOT = {2**10: 4096, 2**16: 16}  # its cost grows with the square of the steps
 BLOCK = 1024
 FORGET_STEPS = 2**9
@@ -66,7 +66,7 @@ def draws_a_step(f: Factorization) -> float:
 
 
 def worst_step(f: Factorization) -> int:
-    """The step of largest variance: the last one, or for trees one that agrees with it down to a bit it clears."""
+    """The step of largest variance: the last one, or for trees one that agrees with it down to a bit that it clears."""
     n = f.steps
     found = [n, *((n >> j ^ 1) << j | (1 << j) - 1 for j in range(n.bit_length()) if n >> j & 1)]
     return max((t for t in found if t), key=f.row_norm)
@@ -94,7 +94,7 @@ def closed() -> list[str]:
 
 
 def forgetting() -> list[str]:
-    """Largest errors of discounted and sliding sums, and the least possible mean."""
+    """Largest errors of discounted and sliding sums, and the smallest possible mean error."""
     lines = [
         "| sums | T | blt: largest | root of the mean | sqrt: largest | independent: largest | bound of the mean |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -116,7 +116,7 @@ def forgetting() -> list[str]:
 
 
 def least_error(steps: int, discount: float = 1.0, window: int | None = None) -> float:
-    """Least mean error of any factorisation: the sum of the singular values of the sums' matrix, divided by steps."""
+    """Smallest mean error of any factorisation: the sum of the singular values of the sums' matrix, over the steps."""
     weights = discount ** np.arange(steps) if window is None else (np.arange(steps) < window).astype(float)
     lag = np.subtract.outer(np.arange(steps), np.arange(steps))
     matrix = np.where(lag >= 0, weights[np.abs(lag)], 0.0)

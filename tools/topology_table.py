@@ -1,7 +1,7 @@
-"""Write the tables of docs/topology.md: how fast graphs and schedules mix.
+"""Write the tables of docs/topology.md: the mixing rates of graphs and schedules.
 
 Run from the repository's root: python tools/topology_table.py [--print]
-Everything follows from public seeds, so figures are the same every time.
+Everything follows from public seeds, so the figures are the same every time.
 """
 
 from __future__ import annotations

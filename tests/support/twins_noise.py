@@ -1,8 +1,7 @@
 """The ideal noise of a word and of the digits after it, from the definitions, with several hundred bits.
 
 The twin uses nothing of privol except the layout of the words: sign, then 63 binary digits of p = P(|Z'| > |Z|), the
-next
-128 digits at level 1, and so on; a vector's words are those of its Gaussian coordinates, then those of its factor.
+next 128 digits at level 1, and so on; a vector's words are those of its Gaussian coordinates, then those of its factor.
 """
 
 from __future__ import annotations

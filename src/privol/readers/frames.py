@@ -326,8 +326,7 @@ class DictColumns(Columns):
 
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
         pa = self._arrow
-        # where the decimal mark is not a point, a text may stand for a missing cell that is no number of a numeric
-        # column
+        # if the decimal mark is not a point, the text of a missing cell may not be a number of a numeric column
         by_value = self.written is None or self.written.decimal == "."
         row = 1
         for rows in self._rows.chunks(min(limit, DICT_ROWS, batch_rows(len(kinds)))):
