@@ -1,4 +1,4 @@
-"""What a released model makes of each column, with bands of the noise of privacy: post-processing, at no cost."""
+"""A released model by columns, with bands of the privacy noise: post-processing, at no cost."""
 
 from .bands import ModelNoise, noise_of
 from .explanation import Explanation, Shape, explain

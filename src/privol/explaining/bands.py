@@ -1,7 +1,7 @@
 """How far the noise of privacy moves the weights of a released model: a public number, so error bars cost nothing.
 
-Everything here comes from the calibration of a run, from public numbers alone, and from the model that was released.
-Derivations are in ``docs/explain.md``.
+Everything here follows from the calibration of a run, from public numbers alone, and from the released model. The
+derivations are in ``docs/explain.md``.
 """
 
 from __future__ import annotations
@@ -122,14 +122,14 @@ def noise_of(learner: LedgeredModel) -> ModelNoise:
         found, point = ModelNoise("exact", _ALONE, np.full(weights.shape[1], variance)), 0.0
     else:
         found, point = _of_leader(plan, row, ended, weights)
-    # of an average the points were longer than it is, by what it averages out
+    # the points may be longer than their average, which cancels a part of them
     if math.hypot(float(np.linalg.norm(export.model)), point) >= _NEARLY * plan.problem.radius:
         return ModelNoise("unknown", _PROJECTED)
     return found
 
 
 def _of_leader(plan: LeaderCalibration, row: int, ended: bool, weights: FloatArray) -> tuple[ModelNoise, float]:
-    """The noise in what a leader shows, and the norm of that in its last point, where that is another."""
+    """The noise in a leader's released model, and its norm in the last point, if that is another."""
     variance = plan.shown_std(row, ended=ended) ** 2
     words, width = f"{_ALONE}; {_AT_MOST}", weights.shape[1]
     if plan.tuning is None:
@@ -153,7 +153,7 @@ def _weights(learner: Any, export: Export, outputs: int) -> FloatArray:
 
 
 def _plan_of(learner: Any, export: Export, n_features: int) -> Any:
-    """The calibration of the run, computed again; a text says why it is not to be had."""
+    """The calibration of the run, computed again; a text says why it is unavailable."""
     n_classes = 2 if export.classes is None else len(export.classes)
     promise = export.guarantee
     if isinstance(learner, OfflineLearner):
@@ -168,7 +168,7 @@ def _plan_of(learner: Any, export: Export, n_features: int) -> Any:
 
 
 def _last_release(plan: Any, export: Export) -> tuple[int, bool]:
-    """The row that the shown model was released after, and whether the run ended there before its time."""
+    """The row after which the shown model was released, and whether the run ended there early."""
     releases, made, n = plan.releases, export.n_releases, export.n_rows
     if releases.only_last and n < releases.last_row:
         return n, True
@@ -178,11 +178,11 @@ def _last_release(plan: Any, export: Export) -> tuple[int, bool]:
 
 
 def _of_fit(plan: Any, model: FloatArray, width: int) -> ModelNoise:
-    """Noise on what an offline fit releases."""
+    """Noise in the release of an offline fit."""
     if not isinstance(plan, OutputCalibration | AverageCalibration):
         why = "no band: the noise is in what is minimised, and the rows decide how far it moves the minimiser"
         return ModelNoise("unknown", why)
-    # the coordinates of L2-Laplace noise are no independent ones, but uncorrelated: its length is Gamma distributed
+    # the coordinates of L2-Laplace noise are dependent but uncorrelated: its length is Gamma distributed
     dim = plan.iterates.problem.dim if isinstance(plan, AverageCalibration) else plan.dim
     std = plan.scale * (math.sqrt(dim + 1.0) if plan.law == "l2_laplace" else 1.0)
     if plan.ball is not None and float(np.linalg.norm(model)) >= _NEARLY * plan.ball:
@@ -190,7 +190,7 @@ def _of_fit(plan: Any, model: FloatArray, width: int) -> ModelNoise:
     return ModelNoise("exact", _ALONE, np.full(width, std**2))
 
 
-# ---- sums that are shortened as far as they hardly stand out of their noise -----------------------------------
+# ---- sums that are shrunk as far as noise explains them -------------------------------------------------------
 
 
 def _shortened(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -204,13 +204,13 @@ def _shortened(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     Returns
     -------
     across : ndarray of shape (n_features,)
-        Of each coordinate, across the vector of a feature.
+            For each coordinate, across the vector of a feature.
     along : ndarray of shape (n_scores, n_features)
-        What there is more of along it, as a vector.
+            The excess along this vector, as a vector.
     """
     length, mean, along, across = _estimates(len(weights))
     norms = np.sqrt(np.sum(weights**2, axis=0))
-    # the length of a sum whose estimate is as long as that, on average; far out both are the same
+    # the length of a sum whose estimate is that long on average; far out the two agree
     true = np.interp(norms, mean, length)
     radial, other = np.interp(true, length, along) ** 2, np.interp(true, length, across) ** 2
     if len(weights) == 1:
@@ -223,7 +223,7 @@ def _shortened(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _estimates(n_scores: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Mean length and deviations, along and across, of the estimate of a vector of some lengths with unit noise.
 
-    By quadrature over the normal law along it and the chi-squared law of the rest.
+    By quadrature over the normal distribution along the vector and the chi-squared distribution of the rest.
     """
     length = np.concatenate([np.linspace(0.0, 4.0, 41), np.geomspace(4.2, 400.0, 40)]) * math.sqrt(n_scores)
     z = np.linspace(-7.0, 7.0, 701 if n_scores > 1 else 7001)

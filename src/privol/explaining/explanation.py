@@ -1,4 +1,4 @@
-"""A released model as shapes of its columns, with bands: what people read of it."""
+"""A released model as shapes of its columns, with bands, for readers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ __all__ = ["Explanation", "Shape", "explain"]
 
 FloatArray = NDArray[np.float64]
 
-_WITHIN = 0.95  # of columns of which the model has nothing but noise so many are marked
-_COLUMNS = 60  # in a table of text; the records have all
+_WITHIN = 0.95  # of the columns in which the model has noise alone, this share is marked
+_COLUMNS = 60  # in a text table; the records have all
 _NAME, _LABEL, _BAR = 30, 26, 24
 
 
@@ -207,7 +207,7 @@ class Explanation:
         lines += ["", f"{'column':<{_NAME}} {'importance':>10} {'noise':>8}"]
         for record in self.importance[:_COLUMNS]:
             noise = "" if record["noise"] is None else f"{record['noise']:8.3f}"
-            # the bar stands between the figures and the mark, so that neither moves
+            # the bar is between the figures and the mark, so that neither moves
             bar = "#" * round(18 * record["importance"] / top)
             mark = "within noise" if record["within_noise"] else bar
             lines.append(
@@ -241,7 +241,7 @@ class Explanation:
 
 
 def _rows_of(shape: Shape) -> list[int]:
-    """The points that a table of text has: along an axis not all that a picture has; categories by their size."""
+    """The points in a text table: for an axis fewer than in a picture; categories ordered by size."""
     n = len(shape.labels)
     if shape.kind == "category":
         return sorted(range(n), key=lambda i: -float(np.abs(shape.contribution[:, i]).max()))
@@ -360,7 +360,7 @@ def explain(
 def _scores_of(
     kind: str, joint: bool, classes: NDArray[Any] | None, n_scores: int, reverse: bool
 ) -> tuple[FloatArray, tuple[str, ...]]:
-    """What is shown of the scores, as a matrix, and what each of it is for."""
+    """The scores to show, as a matrix, and the meaning of each."""
     if kind == "regression" or classes is None:
         return np.eye(1), ("target",)
     labels = [str(label) for label in classes.tolist()]
@@ -369,7 +369,7 @@ def _scores_of(
     if n_scores == 2:
         both = np.array([[-1.0, 1.0]])
         return -both if reverse else both, (labels[0] if reverse else labels[1],)
-    # what is added to all scores of a softmax changes none of its probabilities
+    # adding a number to all scores of a softmax changes none of its probabilities
     return np.eye(n_scores) - (1.0 / n_scores if joint else 0.0), tuple(labels)
 
 
@@ -406,7 +406,7 @@ def _shape_of(points: Points, weights: FloatArray, variance: FloatArray | None) 
 
 
 def _importance(shapes: Sequence[Shape], points: Sequence[Points], variance: FloatArray | None) -> list[dict[str, Any]]:
-    """The columns with their importance, and how much of that noise alone would make."""
+    """The columns with their importance, and the importance that noise alone would have."""
     square: dict[str, float] = {}
     traces: dict[str, FloatArray] = {}
     for shape, point in zip(shapes, points, strict=True):
@@ -428,7 +428,7 @@ def _importance(shapes: Sequence[Shape], points: Sequence[Points], variance: Flo
 
 
 def _traces(points: Points, variance: FloatArray) -> FloatArray:
-    """Mean of the square of a shape of nothing but noise, and half of its variance, summed over the scores."""
+    """Mean of the square of a shape of pure noise, and half of its variance, summed over the scores."""
     values, mean = points.values, np.asarray(points.shares @ points.values)
     moments = sp.csr_array(values.T @ (values * points.shares[:, None]))
     first = second = 0.0
@@ -440,5 +440,5 @@ def _traces(points: Points, variance: FloatArray) -> FloatArray:
 
 
 def _quantile(first: float, second: float) -> float:
-    """The quantile of a form of Gaussians with these traces, by the chi-squared law of the same mean and variance."""
+    """The quantile of a form of Gaussians with these traces, by the chi-squared distribution with equal moments."""
     return float(2.0 * gammaincinv(first**2 / second / 2.0, _WITHIN) * second / first)

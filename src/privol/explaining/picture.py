@@ -1,4 +1,4 @@
-"""Pictures of shapes: a band around each line, told apart by style as well as by colour."""
+"""Pictures of shapes: a band around each line, distinguished by style as well as by colour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
-# Okabe and Ito's colours, which people tell apart who see no red or no green.
+# Okabe and Ito's colours, which colour-blind readers can distinguish.
 _COLOURS = "#0072B2", "#E69F00", "#CC79A7", "#56B4E9", "#000000", "#D55E00", "#009E73", "#F0E442"
 _STYLES, _MARKS = ("-", "--", "-.", ":"), "osD^v*Xp"
 _MOST_LABELS, _LONGEST, _ACROSS = 9, 18, 3
@@ -81,7 +81,7 @@ def _curve(axis: Any, found: Explanation, shape: Shape) -> list[Any]:
         drawn.append(line)
         half = np.zeros(len(y)) if shape.std is None else found.width * shape.std[k]
         axis.fill_between(x, (y - half)[inside], (y + half)[inside], color=colour, alpha=0.2, linewidth=0)
-        # beside the axis, one after the other
+        # next to the axis, one after another
         words: dict[str, Any] = {"transform": axis.get_yaxis_transform(), "clip_on": False}
         for i in np.flatnonzero(~inside):
             axis.plot([1.03 + 0.025 * k], [y[i]], _MARKS[k % 8], color=colour, markersize=3, **words)
@@ -97,7 +97,7 @@ def _ticks(axis: Any, shape: Shape) -> None:
     from matplotlib import dates, ticker
 
     if shape.kind == "time":
-        kinds: Any = dates  # without types
+        kinds: Any = dates  # without type annotations
         locator = kinds.AutoDateLocator(maxticks=5)
         axis.xaxis.set_major_locator(locator)
         axis.xaxis.set_major_formatter(kinds.ConciseDateFormatter(locator))

@@ -1,4 +1,4 @@
-"""Probabilities of a released model whose gradients were cut: by public numbers, so at no cost."""
+"""Probabilities of a released model with clipped gradients, from public numbers, so at no cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["cut_of", "of_scores", "probabilities"]
 
 FloatArray = NDArray[np.float64]
 
-_HALF = 0.5 * (1.0 - 1e-9)  # below it even the gradients of undecided rows would be cut
+_HALF = 0.5 * (1.0 - 1e-9)  # below it even the gradients of undecided rows would be clipped
 
 
 def cut_of(learner: LedgeredModel, schema: Schema | None, n_features: int, n_classes: int) -> float:
@@ -72,7 +72,7 @@ def probabilities(learner: Any, X: Any, cut: float) -> FloatArray:
 
 
 def of_scores(learner: Any, scores: FloatArray, cut: float) -> FloatArray:
-    """Return what :func:`probabilities` does of rows with these scores, shape (n,), or (n, n_classes) of several."""
+    """Return what :func:`probabilities` returns for rows with these scores, shape (n,) or (n, n_classes)."""
     loss = get_loss(learner.loss)
     if math.isfinite(cut) and loss.joint and scores.ndim == 2 and scores.shape[1] == 2:
         scores = scores[:, 1] - scores[:, 0]

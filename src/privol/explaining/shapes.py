@@ -1,6 +1,6 @@
-"""The points at which the shape of a column is shown, and what each of them brings into a score: public numbers alone.
+"""The points at which the shape of a column is shown, and their contributions to a score, from public numbers alone.
 
-Cells are synthetic here, at the knots, levels and buckets that a schema names; rows are never read.
+The cells here are synthetic: the knots, levels and buckets that a schema names. Rows are never read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Points", "points_of_features", "points_of_schema"]
 FloatArray = NDArray[np.float64]
 
 MISSING = "(missing)"
-#: Points between two knots, so that the band of what lies between them is shown too.
+#: Points between two knots, so that the band between them is shown too.
 _BETWEEN = 4
 _PER_RANGE = 16
 _PER_CYCLE = {"day": 24, "week": 7 * 4, "year": 52}
@@ -163,7 +163,7 @@ def _points_of(name: str, column: Column, names: Sequence[str]) -> list[Points]:
 
 
 def _labels_of(column: Levels | Hashed, names: Sequence[str]) -> list[str]:
-    """What the features of a column of categories are called."""
+    """The labels of the features of a column of categories."""
     if isinstance(column, Levels):
         labels = [*column.levels, *(["(other)"] if column.unknown == "indicator" else [])]
     else:
@@ -183,12 +183,12 @@ def _known(column: Hashed, names: Sequence[str]) -> dict[int, list[str]]:
 
 
 def _rest_of(column: Levels | Hashed) -> int:
-    """How many features of a column are of values that have none of their own."""
+    """How many features of a column belong to values without a feature of their own."""
     return column.rest if isinstance(column, Hashed) and not column.all_own else 0
 
 
 def _categories(name: str, labels: Sequence[str], first: int, width: int, *, rest: int = 0) -> Points:
-    """Each feature a point, those of all other values together; a missing cell has no share."""
+    """One point per feature, and one for all other values together; a missing cell has no share."""
     values = sp.eye_array(width, format="csr")
     shares = np.array([0.0 if label == MISSING else 1.0 for label in labels])
     if rest:
@@ -205,9 +205,9 @@ def _categories(name: str, labels: Sequence[str], first: int, width: int, *, res
 
 
 def _with_usual(found: Points, label: str, share: float) -> Points:
-    """The points with one more in front, of cells without a feature, which so many rows have.
+    """The points, preceded by one for cells without a feature, which have the given share of the rows.
 
-    The others count a little even where none of them was seen, as in the norm that rows are scaled for.
+    The others count a little even if none of them was seen, as in the norm to which rows are scaled.
     """
     share = min(share, 1.0 - float(LEAST_SQUARE))
     blank = sp.csr_array((1, found.values.shape[1]))
@@ -220,7 +220,7 @@ def _with_usual(found: Points, label: str, share: float) -> Points:
 
 
 def _crossed_labels(column: Column, names: Sequence[str]) -> list[str]:
-    """What the features are called that a column brings into a cross."""
+    """The labels of the features that a column contributes to a cross."""
     if isinstance(column, Levels | Hashed):
         return _labels_of(column, names)
     if not isinstance(column, Knots):
@@ -248,7 +248,7 @@ def _of_knots(name: str, column: Knots) -> Iterator[Points]:
         labels = [_shown(x, column.timestamp) for x in grid]
     values = _encoded(name, plain, [*grid.tolist(), None])
     functions = values.shape[1] - (column.missing == "indicator")
-    # behind the functions stand the cycles, and then the indicator
+    # after the functions come the cycles, and then the indicator
     blank = sp.csr_array((values.shape[0], 2 * len(cycles)))
     values = sp.hstack([values[:, :functions], blank, values[:, functions:]], format="csr")
     whole = slice(0, values.shape[1])
@@ -267,7 +267,7 @@ def _of_knots(name: str, column: Knots) -> Iterator[Points]:
 
 
 def _apart(name: str, column: Knots) -> Points:
-    """Three points, below, usual and above; and a missing cell."""
+    """Three points, below, usual and above, and a missing cell."""
     low, high = (_shown(knot, column.timestamp) for knot in column.knots)
     usual = low if low == high else f"{low} to {high}"
     labels = [f"below {low}", f"above {high}", *([MISSING] if column.missing == "indicator" else [])]
@@ -289,7 +289,7 @@ def _of_number(name: str, column: NumberColumn) -> Points:
 
 
 def _grid(knots: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Points at the knots and between, and shares by which each interval between two knots counts alike."""
+    """Points at the knots and between, and shares that give every interval between two knots equal weight."""
     steps = np.arange(_BETWEEN) / _BETWEEN
     inner = [a + (b - a) * steps if np.isfinite(b - a) else np.array([a]) for a, b in itertools.pairwise(knots)]
     grid = np.append(np.concatenate(inner), knots[-1])
@@ -304,7 +304,7 @@ def _grid(knots: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _encoded(name: str, column: Column, cells: Sequence[Any]) -> Any:
-    """What synthetic cells of a column alone are as features: by the encoder that rows go through."""
+    """The features of synthetic cells of a column alone, by the encoder that rows go through."""
     schema = Schema(columns=((name, column),))
     stream = open_stream([{name: cell} for cell in cells], schema=schema, target=False)
     return sp.vstack([sp.csr_array(block.X) for block in stream], format="csr")
@@ -315,7 +315,7 @@ def _shown(x: float, timestamp: bool) -> str:
 
 
 def _phase(cycle: str, seconds: float) -> str:
-    """Where in a cycle that is."""
+    """The position in a cycle."""
     if cycle == "week":
         return f"{_DAYS[int(seconds // 86400)]} {int(seconds % 86400 // 3600):02d}h"
     if cycle == "year":

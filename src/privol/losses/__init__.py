@@ -4,10 +4,10 @@ Losses of one score are for two classes or a real target; :class:`Softmax` is of
 any loss for two classes can be taken for each class against the rest. Everything that calibration asks about a loss is
 a bound over *public* ranges; the proofs are in the modules and in ``docs/proofs/classes.md``.
 
-No other room asks which loss it is: learners, calibration, kernels, audits and scores take what they must know from the
-methods and facts of :class:`Loss`, and the kernels from one table. A new smooth loss of one score is
+No other room asks which loss it has: learners, calibration, kernels, audits and scores take what they need from the
+methods and facts of :class:`Loss`, and the kernels from one table. A new smooth loss of one score needs
 
-1. ``_vocabulary.py``: its name, the last one, and what its width is, if it has one;
+1. ``_vocabulary.py``: its name, the last one, and the meaning of its width, if it has one;
 2. ``losses/_classification.py`` or ``losses/_regression.py``: its class, with value, gradient, second derivative,
    constants and their proofs;
 3. ``losses/__init__.py``: the class among ``_KINDS``;
@@ -17,7 +17,7 @@ methods and facts of :class:`Loss`, and the kernels from one table. A new smooth
 
 a proof of the slope's error in ``docs/proofs/solver.md``, and tests: ``tests/losses/test_losses.py`` (against high
 precision, and every constant against a search), ``tests/core/c/test_loss.c``, ``tests/core/c/test_objective.c``.
-``tests/losses/test_loss_room.py`` holds this list.
+``tests/losses/test_loss_room.py`` checks this list.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-_CELLS = 1 << 14  # of the search for a supremum, whose result is above it by no more than one of them
+_CELLS = 1 << 14  # of the search for a supremum, whose result exceeds it by at most one of them
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Softmax(Loss):
     """
 
     name: str = field(init=False, repr=False, default="softmax")
-    code: int = field(init=False, repr=False, default=0)  # of a single score, which it never has
+    code: int = field(init=False, repr=False, default=0)  # for a single score, which it never has
     curvature: float = field(init=False, repr=False, default=0.5)
     joint: bool = field(init=False, repr=False, default=True)
     log_odds: ClassVar[bool] = True
@@ -119,7 +119,7 @@ def log_probabilities(loss: Loss, scores: FloatArray) -> FloatArray:
         If the loss's predictions are no log-odds.
     """
     _check_odds(loss)
-    # of sigmoids that are all tiny the logarithms still differ
+    # for sigmoids that are all tiny the logarithms still differ
     logs = scores if loss.joint else np.minimum(scores, 0.0) - np.log1p(np.exp(-np.abs(scores)))
     logs = logs - logs.max(axis=1, keepdims=True)
     logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
@@ -161,7 +161,7 @@ def class_probabilities(loss: Loss, scores: FloatArray, cut: float = math.inf) -
     _check_odds(loss)
     tail = np.exp(-np.abs(scores))
     if math.isfinite(cut):
-        # the less probable class has the longer gradient, 1 / (1 + tail), and the other's is not cut
+        # the less probable class has the longer gradient, 1 / (1 + tail), and the other's is not clipped
         tail = tail * np.maximum(1.0 / (1.0 + tail) / cut, 1.0)
     positive = np.where(scores >= 0, 1.0, tail) / (1.0 + tail)
     return np.column_stack([1.0 - positive, positive])
@@ -218,8 +218,11 @@ def class_slope_bound(loss: Loss, n_classes: int, score_bound: float) -> float:
 
 
 def _softmax_slope(n_classes: int, score_bound: float) -> float:
-    """Bound of ``||p - e_y||``: ``q sqrt(1 + a)``, where q is what the other classes have, a the sum of their shares'
-    squares, and ``ln(q / (1 - q)) <= S sqrt(1 + a) + H``, H the largest entropy of shares with that sum of squares."""
+    """Bound ``q sqrt(1 + a)`` of ``||p - e_y||``, with q the total share of the other classes.
+
+    Here a is the sum of squares of their shares, and ``ln(q / (1 - q)) <= S sqrt(1 + a) + H``, with H the largest
+    entropy of shares with that sum of squares.
+    """
     others = n_classes - 1
     if others == 1:
         return math.sqrt(2.0) / (1.0 + math.exp(-math.sqrt(2.0) * score_bound))

@@ -1,4 +1,4 @@
-"""A convex loss of the user's own."""
+"""A user's own convex loss."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Custom(Loss):
     gradient_function: ScalarLoss
     lipschitz_constant: float
 
-    #: What the gradient is off by, as computed, over ``lipschitz + smoothness (1 + |prediction| + |y|)``.
+    #: The error of the computed gradient, over ``lipschitz + smoothness (1 + |prediction| + |y|)``.
     ERROR: ClassVar[float] = 2.0**-46
-    #: Over what step the second derivative is taken as a difference quotient.
+    #: The step of the difference quotient for the second derivative.
     STEP: ClassVar[float] = 2.0**-20
 
     # Dyadic, so that differences are exact; each point's close partner makes the check of the derivative sharp.
@@ -124,7 +124,7 @@ class Custom(Loss):
         return np.clip(rise / self.STEP, 0.0, self.curvature)
 
     def to_record(self) -> dict[str, Any]:
-        """See :meth:`Loss.to_record`; the functions are not in it."""
+        """See :meth:`Loss.to_record`; it does not contain the functions."""
         return {"name": self.name, "custom": True}
 
     @staticmethod
@@ -149,7 +149,7 @@ class Custom(Loss):
                 self._refuse(f"is not convex: its gradient falls from {a:g} to {b:g} {where}")
             if b - a > self.curvature * (q - p) + tolerance * bound:
                 self._refuse(f"has smoothness {self.curvature:g}, but its gradient rises from {a:g} to {b:g} {where}")
-            # A convex function's rise over [p, q] lies between its end slopes times q - p, kinks or not.
+            # A convex function's increase over [p, q] lies between its end slopes times q - p, kinks or not.
             slack = tolerance * (abs(f) + abs(g) + bound * (q - p))
             if not a * (q - p) - slack <= g - f <= b * (q - p) + slack:
                 self._refuse(

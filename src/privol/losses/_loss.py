@@ -224,7 +224,7 @@ class Loss(ABC):
         return None
 
     def to_record(self) -> dict[str, Any]:
-        """Return the loss as JSON values: what :func:`privol.losses.from_record` makes it of."""
+        """Return the loss as JSON values, from which :func:`privol.losses.from_record` rebuilds it."""
         return {"name": self.name, **({"width": self.width} if self.width > 0.0 else {})}
 
     @property
@@ -309,7 +309,7 @@ class Loss(ABC):
         if everywhere:
             radius = math.inf
         x_bound, radius, y_bound = _bounds(x_bound, radius, y_bound)
-        crude = self.gradient_bound(x_bound, radius, y_bound)  # refuses what has no finite bound
+        crude = self.gradient_bound(x_bound, radius, y_bound)  # refuses losses without a finite bound
         if choice(("replace", "zero_out"), adjacency=adjacency) == "zero_out":
             return crude
         tight = _product(x_bound, self._width(_product(x_bound, radius), y_bound))
@@ -325,7 +325,7 @@ class Loss(ABC):
 
 
 def _extended(**named: Any) -> float:
-    """Return the parameter as a number of at least 0, infinity admitted."""
+    """Return the parameter as a number of at least 0, infinity included."""
     (value,) = named.values()
     return math.inf if isinstance(value, float) and value == math.inf else number(**named, at_least=0)
 

@@ -49,7 +49,7 @@ class Squared(Loss):
         return _pull_of_error(prediction_bound, y_bound, math.inf)
 
     def bounded(self, prediction_bound: float, y_bound: float) -> Loss:
-        """See :meth:`Loss.bounded`: Huber's, whose threshold no error exceeds up to there."""
+        """See :meth:`Loss.bounded`: Huber's, with a threshold that no error exceeds within the bounds."""
         return Huber(width=(prediction_bound + y_bound) * UP)
 
     def _slope(self, prediction_bound: float, y_bound: float) -> float:

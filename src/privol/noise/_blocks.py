@@ -74,7 +74,7 @@ class BlockWeights:
     def _sums(self, p: int) -> tuple[list[int], int, int]:
         """Partial sums of the weights and bounds of the whole sum, in units of 2**-p.
 
-        Each partial sum is at most the true one, and short of it by at most ``3 (j + 1)**3``.
+        Each partial sum is at most the true one, and below it by at most ``3 (j + 1)**3``.
         """
         ratio = _exp_below(self.first, p)
         step = _exp_below(2 * self.first, p) if self.square else 1 << p
@@ -88,7 +88,7 @@ class BlockWeights:
             term = (term * ratio) >> p
             ratio = (ratio * step) >> p
         n = len(sums)
-        # the first weight left out is at most 3 n^2 units, and each later one at most exp(-first) of the one before
+        # the first omitted weight is at most 3 n^2 units, and each later one at most exp(-first) of the previous one
         rest = 3 * n**2 * (2 + int(1 / self.first))
         return sums, total, total + 3 * n**3 + rest
 

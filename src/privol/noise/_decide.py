@@ -12,14 +12,14 @@ import mpmath
 
 __all__ = ["decide_lattice_point", "decide_mixture_point", "decide_side"]
 
-# A context of our own, used under a lock: mpmath's global precision belongs to the caller and to other threads. What a
-# signal or the garbage collector runs in this thread meanwhile may come in: it restores the precision before it leaves.
+# A private context, used under a lock: mpmath's global precision belongs to the caller and to other threads. A signal
+# handler or finaliser in this thread may enter meanwhile: it restores the precision before it leaves.
 _MP = mpmath.MPContext()
 _MP_LOCK = threading.RLock()
 
 
 def _after_fork_in_child() -> None:
-    # Another thread may have held it at the fork, and does not exist here. Every decision sets the precision anew.
+    # Another thread, which does not exist here, may have held the lock. Every decision sets the precision again.
     global _MP_LOCK
     _MP_LOCK = threading.RLock()
 
@@ -32,26 +32,24 @@ _Found = TypeVar("_Found")
 Enclosures = dict[int, "tuple[Any, Any] | None"]
 """Enclosures of a vector's random factor, by the number of extra words of each of its words; None: not bounded yet."""
 
-_REMEMBERED = 4096  # bits; no decision needs more but with a probability below 2**-3000
+_REMEMBERED = 4096  # bits; a decision needs more with a probability below 2**-3000
 _ATTEMPTS = 4
 
 
 def _evaluate(bits: int, find: Callable[[], _Found]) -> _Found:
-    """Return what `find` finds at the precision that so many digits need.
+    """Return what `find` finds at the precision for the given number of digits.
 
-    All contexts of mpmath share the constants that it remembers, the value and then its precision, without a lock: who
-    reads a constant while it is remembered to more bits gets it times a power of two. So constants are first
-    remembered to more bits than are needed. Decisions never do it again, and do not disturb each other, whichever
-    comes into which.
+    All contexts of mpmath share its cached constants, the value and then its precision, without a lock: reading a
+    constant while it is cached with more bits gives it times a power of two. So constants are first cached with more
+    bits than are needed. Decisions never do it again, and do not disturb each other, whichever interrupts which.
 
-    What is left is a stranger, some other user of mpmath in this process, who makes it remember a constant to still
-    more bits. If strangers leave value and precision that do not belong together, or are stopped between them, that is
-    seen before and after the evaluation, and mended by more bits. Not seen is who begins and ends within the
-    evaluation. If that spoils one end of the enclosure, the ends do not meet, and more digits are read; or they meet
-    in the other end's point, which is right, or a neighbour of the right one if the enclosure has a boundary within
-    it. For a point that is wrong altogether both ends must be spoilt in the same way: by a thread that loses the
-    interpreter between the two steps, to a decision between its first check and its first end, and has it back before
-    the second check.
+    What remains is another user of mpmath in this process, who makes it cache a constant with still more bits. If such
+    users leave a value and a precision that do not match, or are stopped between the two, this is detected before and
+    after the evaluation, and repaired by more bits. A user who begins and ends within the evaluation is not detected.
+    If that corrupts one end of the enclosure, the ends differ, and more digits are read; or they agree in the other
+    end's point, which is right, or a neighbour of the right one if the enclosure contains a boundary. For a completely
+    wrong point both ends must be corrupted in the same way: by a thread that loses the interpreter between the two
+    steps, to a decision between its first check and its first end, and regains it before the second check.
     """
     failure = None
     for attempt in range(_ATTEMPTS):
@@ -59,7 +57,7 @@ def _evaluate(bits: int, find: Callable[[], _Found]) -> _Found:
             with _MP.workprec(_REMEMBERED << attempt):
                 _constants_are_right()
             with _MP.workprec(bits + 200):
-                if not _constants_are_right():  # with them evaluations may take for ever
+                if not _constants_are_right():  # with wrong constants evaluations may take for ever
                     continue
                 try:
                     found = find()
@@ -72,7 +70,7 @@ def _evaluate(bits: int, find: Callable[[], _Found]) -> _Found:
 
 
 def _constants_are_right() -> bool:
-    """Read those that logarithm, exponential and error function use; none is off by a power of two."""
+    """Read the constants of logarithm, exponential and error function; return whether none is off by a power of two."""
     return bool(0.5 < +_MP.ln2 < 1 and 3 < +_MP.pi < 4 and 2 < +_MP.e < 3)
 
 
@@ -152,7 +150,7 @@ def decide_lattice_point(
 
 
 class _Digits:
-    """A word and the digits that followed it so far."""
+    """A word and the digits after it so far."""
 
     def __init__(self, word: int) -> None:
         self.negative = bool(word >> 63)
@@ -168,13 +166,13 @@ class _Digits:
         if not self._prefix:
             return None
         low, high = _MP.ldexp(self._prefix, -self.bits - 1), _MP.ldexp(self._prefix + 1, -self.bits - 1)
-        # finer with every digit: a fixed margin would leave sums within it of a boundary undecided for ever
+        # finer with every digit: with a fixed margin, sums within it of a boundary would stay undecided for ever
         margin, quantile = _MP.ldexp(1, -(self.bits + 100)), _QUANTILES[law]
         return max(quantile(high) - margin, _MP.mpf(0)), quantile(low) + margin
 
 
 def _nearest(magnitude: tuple[Any, Any], negative: bool, x: float, scale: Any, step: float) -> float | None:
-    """Round both ends of an enclosed sum; None where they differ."""
+    """Round both ends of an enclosed sum; None if they differ."""
     near, far = magnitude
     ends = (-far, -near) if negative else (near, far)
     first, last = (_MP.nint((_MP.mpf(x) + scale * z) / step) for z in ends)
@@ -233,7 +231,7 @@ def decide_mixture_point(
 
     while True:
         if not known and level not in enclosures:
-            # remembered only once it is known to be right; see _evaluate
+            # cached only once it is known to be right; see _evaluate
             enclosures[level] = _evaluate(own.bits, _whole_factor(kind, words, extra, level))
         point = _evaluate(own.bits, find)
         if point is not None:
@@ -286,7 +284,7 @@ def decide_side(
             total += max(abs(ends[0]), abs(ends[1]))
             least, most = least + near * near, most + far * far
             square += x * x
-        # roundings of all this with 200 bits more than there are digits, relative to the sum of the magnitudes
+        # rounding of all this with 200 bits more than there are digits, relative to the sum of the magnitudes
         slack = _MP.ldexp(1, -(digits[0].bits + 120))
         low, high = low - slack * total, high + slack * total
         if both:
@@ -316,7 +314,7 @@ def _dim(words: int) -> int:
 def _whole_factor(
     kind: str, words: Sequence[int], extra: Callable[[int, int], tuple[int, int]], level: int
 ) -> Callable[[], tuple[Any, Any] | None]:
-    """What :func:`_factor` finds of all words with so many more behind each."""
+    """The result of :func:`_factor` for all words with the given number of digits after each."""
     digits = [_Digits(word) for word in words]
     for i, word in enumerate(digits):
         for _ in range(level):
@@ -326,7 +324,7 @@ def _whole_factor(
 
 
 def _factor(kind: str, dim: int, digits: Sequence[_Digits]) -> tuple[Any, Any] | None:
-    """Enclose the factor at the working precision; None while a word has no digits but zeros."""
+    """Enclose the factor at the working precision; None while all digits of a word are zeros."""
     own = [word.magnitude("gaussian") for word in (digits if kind == "sphere" else digits[dim + (dim + 1) // 2 :])]
     rest = [] if kind == "sphere" else [word.magnitude("exponential") for word in digits[dim : dim + (dim + 1) // 2]]
     total = [_MP.mpf(0), _MP.mpf(0)]
@@ -340,6 +338,6 @@ def _factor(kind: str, dim: int, digits: Sequence[_Digits]) -> tuple[Any, Any] |
         total = [total[end] + 2 * z[end] for end in (0, 1)]
     if not total[0] > 0:
         return None
-    slack = _MP.ldexp(1, -(digits[0].bits + 120))  # roundings of all this with 200 bits more than there are digits
+    slack = _MP.ldexp(1, -(digits[0].bits + 120))  # rounding of all this with 200 bits more than there are digits
     low, high = _MP.sqrt(total[0]) * (1 - slack), _MP.sqrt(total[1]) * (1 + slack)
     return (1 / high * (1 - slack), 1 / low * (1 + slack)) if kind == "sphere" else (low, high)

@@ -1,4 +1,4 @@
-"""Integer noise: the discrete Gaussian and the discrete Laplace of Canonne, Kamath and Steinke (2020), exactly."""
+"""Integer noise: the exact discrete Gaussian and discrete Laplace of Canonne, Kamath and Steinke (2020)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Integers(IntegerSampler):
         return shape_of(size)
 
     def _integers(self, x: ArrayLike) -> NDArray[np.int64]:
-        """Return what x holds in a new array, if it is integers that may be added to."""
+        """Return the content of x in a new array, if it consists of integers that noise may be added to."""
         values = np.asarray(x)
         if values.size == 0:
             return np.zeros(values.shape, np.int64)
@@ -117,7 +117,7 @@ class DiscreteLaplace(_Integers):
 
 @functools.lru_cache(maxsize=64)
 def _law(scale: Fraction, square: bool) -> tuple[BlockWeights, IntegerLaw]:
-    """The tables of a scale, which nobody changes: a selection adds noise of one scale to hundreds of scores."""
+    """The tables of a scale, which are never changed: a selection adds noise of one scale to hundreds of scores."""
     # blocks of a power of two of integers, between a thirty-second and a sixteenth of the scale
     shift = max((int(scale) >> 4).bit_length() - 1, 0)
     width = 1 << shift

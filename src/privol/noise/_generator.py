@@ -1,4 +1,4 @@
-"""The same bits for NumPy: what its own samplers make of them is outside privol's guarantees."""
+"""The same bits for NumPy, whose own samplers are outside privol's guarantees."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BitGenerator(KeyedBitGenerator):
     """
 
     def __new__(cls, random_state: Any = None) -> Self:
-        """Refuse, before memory is laid out by it, a NumPy whose bit generators have other fields."""
+        """Refuse a NumPy whose bit generators have other fields, before memory is laid out by them."""
         if not fits_numpy():
             raise SourceFailure("privol was compiled for another version of NumPy's bit generators: install it again")
         return super().__new__(cls)
@@ -60,6 +60,6 @@ class BitGenerator(KeyedBitGenerator):
         return f"<BitGenerator: {self.description}>"
 
     def spawn(self, n_children: int) -> list[Self]:
-        """Return independent bit generators: with fresh keys, or of a seeded one with keys drawn from it."""
+        """Return independent bit generators: with fresh keys, or for a seeded one with keys drawn from it."""
         n = integer(n_children=n_children, at_least=0)
         return [type(self)(None if self.private else self) for _ in range(n)]

@@ -34,7 +34,7 @@ def granularity(scale: float) -> float:
 
 
 class _Lattice(LatticeSampler):
-    """Independent values of one law."""
+    """Independent values of one distribution."""
 
     _law: ClassVar[str]
 

@@ -1,4 +1,4 @@
-"""What all holders of a noise source have in common: two of them must never draw the same."""
+"""The base of all holders of a noise source: two of them must never draw the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the random bits come from: sources of addressed cryptographic words."""
+"""The origin of the random bits: sources of addressed cryptographic words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
     "make_source",
 ]
 
-#: Noise streams: the first part of an address, so that uses of one key never share words.
+#: Noise streams: the first part of an address, so that two uses of a key never share words.
 STREAM_RELEASES = 0
 STREAM_SAMPLES = 1
 STREAM_METRICS = 2
@@ -63,12 +63,12 @@ def make_source(random_state: Any = None) -> Source:
 
 
 def source_of(key: bytes, *, private: bool) -> Source:
-    """Return the source of a key that :func:`new_key` gave: two of the same key draw the same noise."""
+    """Return the source of a key from :func:`new_key`: two sources of one key draw the same noise."""
     return Source(key, private=private, description=_SOURCE_BITS if private else _SEEDED_BITS)
 
 
 def new_key(random_state: Any = None) -> bytes:
-    """Draw the 32 bytes that :func:`make_source` makes a source of: SECRET, to be kept or used, never shown."""
+    """Draw the 32 bytes from which :func:`make_source` makes a source: SECRET, to be kept or used, never shown."""
     if random_state is None:
         try:
             return os.urandom(32)
@@ -90,6 +90,6 @@ def new_key(random_state: Any = None) -> bytes:
             "random_state must be None, an integer of at least 0, a SeedSequence, a BitGenerator or a Generator, "
             f"found {random_state!r}"
         )
-    # 32 bits a word whatever the generator's word is: every BitGenerator fills at least the low half
+    # 32 bits per word for any word size of the generator: every BitGenerator fills at least the low half
     words = np.asarray(bits.random_raw(8), dtype=np.uint64) & np.uint64(0xFFFFFFFF)
     return words.astype("<u4").tobytes()

@@ -1,8 +1,8 @@
 """Private prefix sums: after every row (or every k rows) the sum of all rows so far, with noise that grows slowly.
 
-One contract for all designs. The exact sums are secret and live in one compiled handle; what is released is a linear
-function of noisy vectors of sums, each ``round_h(x + sigma Z)``, which together are one Gaussian mechanism. So the
-whole run costs ``mu`` once, however many prefix sums are looked at. What is proved of the code is in
+All designs have one contract. The exact sums are secret and live in one compiled handle; the releases are linear
+functions of noisy vectors of sums, each ``round_h(x + sigma Z)``, which together are one Gaussian mechanism. So the
+whole run costs ``mu`` once, however many prefix sums are used. The proofs about the code are in
 ``docs/proofs/prefix.md``.
 """
 

@@ -1,4 +1,4 @@
-"""What prefix sums of vectors and of matrices have in common: the plan, the life of a run, the guarantee."""
+"""The base of prefix sums of vectors and of matrices: the plan, the life of a run, the guarantee."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def plan_of_epochs(
 
 
 def _without(X: Any, surplus: NDArray[np.bool_]) -> Any:
-    """Rows as the kernels read them, with null rows for some."""
+    """Rows in the kernels' form, some of them replaced by null rows."""
     if not surplus.any():
         return X
     X = X.copy()
@@ -125,7 +125,7 @@ def _without(X: Any, surplus: NDArray[np.bool_]) -> Any:
 
 
 class Sums(Unshared):
-    """What prefix sums of vectors and of matrices have in common; see :class:`PrefixSum`."""
+    """The base of prefix sums of vectors and of matrices; see :class:`PrefixSum`."""
 
     _called = "a live prefix sum"
     _gram: ClassVar[bool] = False
@@ -207,7 +207,7 @@ class Sums(Unshared):
         self._account.attach(self._counters, self._revoke)
 
     def _who_counts(self, count_users: bool) -> LiveUsers | None:
-        """Who keeps the cap on the rows of users; None: nobody does."""
+        """The object that keeps the cap on the rows of users, or None."""
         if not isinstance(count_users, bool):
             raise InvalidParameter(f"count_users must be True or False, found {count_users!r}")
         if not count_users:
@@ -222,7 +222,7 @@ class Sums(Unshared):
     # ---- the plan ------------------------------------------------------------------------------------------
 
     def _calibrate(self) -> Epochs:
-        """The mechanisms of the run: one where the horizon is known."""
+        """The mechanisms of the run: one if the horizon is known."""
         dim = self._width * (self._width + 1) // 2 if self._is_gram else self._width
         largest = self._bound * self._bound if self._is_gram else self._bound
         one = largest if self._adjacency == "zero_out" else (_ROOT_TWO if self._is_gram else 2.0) * largest
@@ -285,12 +285,12 @@ class Sums(Unshared):
         )
 
     def _counters(self) -> tuple[int, int, float]:
-        """What a ledger reads: the whole budget is spent by the first draw, as one mechanism."""
+        """The figures for a ledger: the first draw spends the whole budget, as one mechanism."""
         releases = self._run.n_steps
         return self._run.n_rows, releases, square_up(self.guarantee_.mu) if releases else 0.0
 
     def _revoke(self, words: str) -> None:
-        self._revoked = words  # first, for a run that is put in the place of this one meanwhile
+        self._revoked = words  # first, for a run that replaces this one in the meantime
         self._run.revoke(words)
 
     # ---- rows ----------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ class Sums(Unshared):
             raise StateError("the run is closed; another one pays again")
 
     def _rows(self, X: Any) -> Any:
-        """A block as the kernels read it, its shape checked."""
+        """A block in the kernels' form, with its shape checked."""
         read, unread = numbers_of(sound_rows(frame_of_numbers(X), null=not self._refuse), self._width)
         rows = read if sparse.issparse(read) else np.asarray(read)
         if rows.dtype.kind not in NUMBERS:
@@ -318,7 +318,7 @@ class Sums(Unshared):
         return rows
 
     def _row(self, x: Any, width: int) -> Any:
-        """One row as the kernels read it; the shape of an array of numbers is checked elsewhere."""
+        """One row in the kernels' form; the shape of an array of numbers is checked elsewhere."""
         if isinstance(x, np.ndarray) and x.dtype.kind in NUMBERS:
             return unmasked(x)
         row, unread = row_of(x, width)
@@ -342,7 +342,7 @@ class Sums(Unshared):
                 return self._run.add_block(_without(X, surplus), every=every)
 
     def _told(self, users: Any) -> None:
-        """Refuse rows without a user where users are counted, and users where nobody counts them."""
+        """Refuse rows without a user if users are counted, and users if they are not."""
         if (users is None) != (self._counting is None):
             raise InvalidParameter(
                 f"users must be given with all rows if count_users=True, and otherwise with none: found "
@@ -358,12 +358,12 @@ class Sums(Unshared):
 
     @property
     def n_releases_(self) -> int:
-        """Prefix sums released: leaves that are complete."""
+        """The number of prefix sums released, one for each complete leaf."""
         return self._run.n_steps
 
     @property
     def weight_(self) -> float:
-        """Sum of the weights of the rows in the last prefix sum, their number without any. Public."""
+        """Sum of the weights of the rows in the last prefix sum, or their number without weights. Public."""
         return self._run.weight
 
     def std(self, step: int | None = None) -> float:
@@ -384,7 +384,7 @@ class Sums(Unshared):
         steps = self._epochs.sums[0].factorization.steps
         if self._horizon is not None and at > steps:
             raise InvalidParameter(f"step must be at most {steps}, found {step}")
-        # epochs are of whole leaves, but for the last one of a known horizon
+        # epochs have whole leaves, except the last one of a known horizon
         return self._epochs.std(*self._epochs.step(min(at * self._leaf, self._epochs.horizon), ended=True))
 
     def close(self) -> None:
@@ -404,7 +404,7 @@ class Sums(Unshared):
             try:
                 self._run.finish()
             finally:
-                # what an error of the noise kept from being made can be tried again; on a closed account it cannot
+                # what failed because of an error of the noise can be tried again; on a closed account it cannot
                 self._closed = self._revoked is not None
             self._closed = True
             self._run.close()

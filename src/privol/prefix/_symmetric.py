@@ -18,7 +18,7 @@ from ._base import FloatArray, Sums
 
 __all__ = ["SymmetricSum", "svec", "unsvec"]
 
-_CUT = 1024  # matrices at a time: what is made of them stays small
+_CUT = 1024  # matrices at a time, so that their vectors stay small
 
 
 def svec(matrices: ArrayLike) -> FloatArray:
@@ -40,7 +40,7 @@ def svec(matrices: ArrayLike) -> FloatArray:
 
 
 def unsvec(vectors: ArrayLike) -> FloatArray:
-    """The symmetric matrices of :func:`svec`'s vectors, shape (..., dim, dim)."""
+    """The symmetric matrices for :func:`svec`'s vectors, shape (..., dim, dim)."""
     values = np.asarray(vectors, dtype=np.float64)
     dim = (math.isqrt(8 * values.shape[-1] + 1) - 1) // 2
     i, j = np.triu_indices(dim)
@@ -125,7 +125,7 @@ class SymmetricSum(Sums):
         )
 
     def _matrices(self, X: Any) -> FloatArray:
-        """A block of matrices as vectors; where one is not finite, the error names its entry."""
+        """A block of matrices as vectors; if one is not finite, the error names its entry."""
         values = self._entries(X)
         if values.ndim != 3 or values.shape[1:] != (self._dim, self._dim):
             raise InvalidParameter(f"matrices must have shape (n, {self._dim}, {self._dim}), found {values.shape}")
@@ -142,7 +142,7 @@ class SymmetricSum(Sums):
         return rows
 
     def _entries(self, X: Any) -> FloatArray:
-        """A block of matrices as numbers: those of an array of numbers as they are, else each matrix by itself."""
+        """A block of matrices as numbers: an array of numbers unchanged, otherwise each matrix by itself."""
         if isinstance(X, np.ndarray) and X.dtype.kind in NUMBERS:
             return np.asarray(unmasked(X), dtype=np.float64)
         if isinstance(X, np.ndarray) and (X.ndim != 3 or X.dtype.kind not in "OUST"):

@@ -1,13 +1,13 @@
 """Local randomizers: how a user's device randomizes a vector, such as a gradient, before it sends it.
 
 A randomizer owns the noise source and sees the vector; the receiver sees only the report. Reports are unbiased,
-``E report = v`` for every vector v within the bound, and every one is the ideal mechanism's, rounded to a grid
+``E report = v`` for every vector v within the bound, and each is that of the ideal mechanism, rounded to a grid
 afterwards: floating point adds nothing to the privacy loss (docs/proofs/reports.md).
 
 ===========  ===========================================  =========================================================
 class        guarantee of one report                      variance ``E ||report - v||^2`` at the bound 1
 ===========  ===========================================  =========================================================
-PrivUnit     pure epsilon                                 least of the pure ones: about d / 1.6 epsilon^2 for small
+PrivUnit     pure epsilon                                 smallest of the pure ones: about d / 1.6 epsilon^2 for small
                                                           epsilon; d >= 2 from a cap of the sphere
 DuchiL2      pure epsilon                                 as PrivUnit for small epsilon, does not fall below pi d / 2
 TwoPoint     pure epsilon                                 of one number: ``((e^eps + 1) / (e^eps - 1))^2 - v^2``
@@ -18,7 +18,7 @@ Gaussian     (epsilon, delta), mu-GDP, leakage in nats    ``4 d / mu^2``
 
 A person who sends k reports has spent k times epsilon (or leakage), or sqrt(k) times mu.
 
-What a report tells of its row lies between two bounds: :func:`mutual_information` and :func:`channel_capacity` of any
+The leakage of a report lies between two bounds: :func:`mutual_information` and :func:`channel_capacity` of any
 discrete channel, :func:`gaussian_information` of Gaussian noise.
 """
 

@@ -1,4 +1,4 @@
-"""Randomizers that are compared with, and never drawn."""
+"""Randomizers for comparisons, which are never drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all randomizers share: a calibrated plan, a source of noise of their own, and the reports."""
+"""The base of all randomizers: a calibrated plan, a separate source of noise, and the reports."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _CONDITIONS = (
 
 
 def compiled(noise: ReportNoise, *, bound: float | None = None) -> Report:
-    """Return the compiled plan of a calibration; ``bound``: of the vectors' norm, where that is not the noise's."""
+    """Return the compiled plan of a calibration; ``bound``: of the vectors' norm, if it is not the noise's."""
     side = decide_side if noise.kind == "cap" else None
     words = noise.numbers if bound is None else noise.numbers | {"bound": bound}
     return Report(decide=_DECIDE.get(noise.kind), decide_side=side, **words)
 
 
 def randomizer_of(noise: ReportNoise, *, delta: float = 1e-6, random_state: Any = None) -> Randomizer:
-    """Return a device of a calibration."""
+    """Return a device for a calibration."""
     return Randomizer(noise, delta=delta, random_state=random_state)
 
 
@@ -115,7 +115,7 @@ class Randomizer(Unshared):
 
     @property
     def n_reports(self) -> int:
-        """Reports made so far, those of calls that failed included."""
+        """Reports made so far, including those of failed calls."""
         return self._sampler.place - 1
 
     def privatize(self, gradients: ArrayLike) -> NDArray[np.float64]:
@@ -161,12 +161,12 @@ class Randomizer(Unshared):
         return self._noise.power
 
     def proxy(self, method: str = "numerical", *, theta: float = 0.25) -> Proxy:
-        """Return what coin betting must know of the noise: see :meth:`privol.calibration.ReportNoise.proxy`."""
+        """Return the noise figures for coin betting: see :meth:`privol.calibration.ReportNoise.proxy`."""
         return self._noise.proxy(method, theta=theta)
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee of one report, for whoever receives it."""
+        """The guarantee of one report, against its receiver."""
         noise = self._noise
         kind = "none" if math.isinf(noise.mu) else "pure" if math.isfinite(noise.epsilon) else "gdp"
         return Guarantee(

@@ -1,4 +1,4 @@
-"""What a report tells of its row, between two bounds: mutual information of channels, and its largest value."""
+"""Bounds on the leakage of a report: the mutual information of channels, and its largest value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Capacity", "Information", "channel_capacity", "gaussian_information"
 
 FloatArray = NDArray[np.float64]
 
-_SUM = 1e-9  # how far probabilities may be from a sum of 1
+_SUM = 1e-9  # how far a sum of probabilities may be from 1
 _INPUTS, _CELLS, _REACH = 33, 1024, 9.0  # of a Gaussian channel: values, cells, standard deviations beyond the values
 _CELL_ERROR = 1e-12  # relative, of the probability of a cell: a difference of two distribution functions
 
@@ -32,7 +32,7 @@ class Information(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """Bounds of a capacity in nats, and the law of the inputs whose mutual information is the lower one."""
+    """Bounds of a capacity in nats, and the distribution of the inputs that attains the lower one."""
 
     lower: float
     upper: float
@@ -141,30 +141,30 @@ def gaussian_information(std: float, *, bound: float = 1.0, dim: int = 1) -> Inf
     '0.3368 to 0.3466'
     """
     upper = gaussian_leakage(std, bound=bound, dim=dim)
-    most = min(bound / (std * math.sqrt(dim)), 1e3)  # more of it tells no less
+    most = min(bound / (std * math.sqrt(dim)), 1e3)  # more noise cannot reveal more
     inputs = np.linspace(-most, most, _INPUTS)
     edges = np.linspace(-most - _REACH, most + _REACH, _CELLS - 1)
     gaps = edges - inputs[:, None]
     tail = np.concatenate([np.zeros((_INPUTS, 1)), ndtr(-np.abs(gaps)), np.zeros((_INPUTS, 1))], axis=1)
     right = np.concatenate([np.zeros((_INPUTS, 1), dtype=bool), gaps > 0.0, np.ones((_INPUTS, 1), dtype=bool)], axis=1)
     below, above = tail[:, :-1], tail[:, 1:]
-    # of the nearer tail: no cancellation but between neighbours; across 0 of both
+    # from the nearer tail: cancellation only between neighbours; across 0 from both
     rows = np.where(right[:, :-1], below - above, np.where(right[:, 1:], 1.0 - below - above, above - below))
     rows = np.maximum(rows, 0.0)
-    # little signal: the two ends alone are best, which the iteration takes long to find
+    # for a weak signal the two ends alone are best, which the iteration takes long to find
     told, slack = _told(rows[[0, -1]], 0.5 * (rows[0] + rows[-1]), _CELL_ERROR)
     lower = max(float(np.mean(told - slack)), _capacity(rows, 1e-7, 500, _CELL_ERROR).lower)
     return Information(min(dim * lower, upper), upper)
 
 
 def _capacity(rows: FloatArray, tolerance: float, iterations: int, error: float) -> Capacity:
-    """Bounds for rows that sum to 1, whose entries may be off by a relative error besides."""
+    """Bounds for rows that sum to 1, whose entries may also have a relative error."""
     inputs = len(rows)
     error += UNIT * (inputs + rows.shape[1] + 32)
     prior = np.full(inputs, 1.0 / inputs)
     lower, upper, best = 0.0, math.log(min(rows.shape)) * (1.0 + 8 * UNIT), prior
     for _ in range(iterations):
-        # a little of every input, so that no row has an output that q lacks
+        # a small share of every input, so that no row has an output that q lacks
         mixed = (1.0 - 1e-13) * prior + 1e-13 / inputs
         told, slack = _told(rows, mixed @ rows, error)
         value = float(mixed @ (told - slack))
@@ -179,10 +179,10 @@ def _capacity(rows: FloatArray, tolerance: float, iterations: int, error: float)
 
 
 def _told(rows: FloatArray, outputs: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
-    """Divergence of each row from the law of the outputs, and a bound of its error.
+    """Divergence of each row from the distribution of the outputs, and a bound of its error.
 
-    A logarithm of a quotient is off by twice the relative error of its parts and by its own rounding, its weight by as
-    much as a part; ``error`` covers them with the roundings of the sums.
+    The error of a logarithm of a quotient is twice the relative error of its parts plus its own rounding, and that of
+    its weight is the error of one part; ``error`` covers them together with the rounding of the sums.
     """
     logs = np.log(np.divide(rows, outputs, out=np.ones_like(rows), where=rows > 0.0))
     return np.sum(rows * logs, axis=1), 4.0 * error * np.sum(rows * (np.abs(logs) + 2.0), axis=1)

@@ -1,13 +1,13 @@
 """Graphs of nodes that learn together, and doubly stochastic mixing of their messages, fixed or changing every round.
 
-A :class:`Topology` says who may hear whom; a :class:`MixingSchedule` has for every round t a sparse matrix
+A :class:`Topology` states who may hear whom; a :class:`MixingSchedule` has for every round t a sparse matrix
 A_t (:class:`MixingMatrix`) by which nodes average what they hear. Both are public and must not depend on data: random
-ones follow from a public seed and t alone, by integer arithmetic, so that all processes have the same, in any order and
-on any machine. Weights that are made here have rows and columns that add up to exactly 1 in floating point.
+ones follow from a public seed and t alone, by integer arithmetic, so that all processes have the same ones, in any
+order and on any machine. The rows and columns of the weights made here add up to exactly 1 in floating point.
 
-The conditions are Assumption 2 of Li et al. (2018) with the diagonal, which it forgets: weights not negative, those
-other than 0 and those of the diagonal at least eta, rows and columns adding up to 1, links that connect all nodes over
-any N consecutive rounds. ``docs/topology.md`` says what to take when.
+The conditions are Assumption 2 of Li et al. (2018), with the diagonal, which it omits: weights are not negative, those
+other than 0 and those on the diagonal are at least eta, rows and columns add up to 1, and the links of any N
+consecutive rounds connect all nodes. ``docs/topology.md`` says which one to choose when.
 
 Sources: Li et al. 2018 (DOLA); Xiao and Boyd 2004 (Metropolis weights); Boyd et al. 2006 (gossip); Ram, Nedić and
 Veeravalli 2010 (Lemma 3).

@@ -1,4 +1,4 @@
-"""Joint connectivity: over how many rounds the links in use connect all nodes."""
+"""Joint connectivity: the number of rounds whose links connect all nodes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class RecentLinks:
         self._last = np.zeros(topology.n_edges, dtype=np.int64)
 
     def add(self, t: int, edges: Integers) -> int | None:
-        """Take in the links of round t, the next; return how many rounds up to t suffice, None if all do not."""
+        """Add the links of round t, the next; return how many rounds up to t suffice, or None if all do not."""
         n = self._topology.n_nodes
         self._last[np.searchsorted(self._keys, edges[:, 0] * n + edges[:, 1])] = t
         if n == 1:
             return 1
         seen = self._last > 0
-        ends = self._topology.edges[seen].astype(np.int32)  # all that older SciPys take here
+        ends = self._topology.edges[seen].astype(np.int32)  # older SciPys accept only this type
         age = (t + 1 - self._last[seen]).astype(np.float64)
         tree = minimum_spanning_tree(csr_array((age, (ends[:, 0], ends[:, 1])), shape=(n, n)))
         return int(tree.data.max()) if tree.nnz == n - 1 else None
@@ -52,10 +52,10 @@ def spans_of(topology: Topology, rounds: Iterable[Integers]) -> list[int | None]
 
 
 def smallest_window(spans: Sequence[int | None]) -> int | None:
-    """Return the smallest N, at most the number of rounds, that serves all N consecutive ones; None: there is none."""
+    """Return the smallest N, at most the number of rounds, that suffices for all N consecutive ones, or None."""
     window = None
     largest = 0
-    # windows of length N end at rounds N, N + 1, ...: N serves if no span from there on is above it
+    # windows of length N end at rounds N, N + 1, ...: N suffices if no span from there on is above it
     for t in range(len(spans), 0, -1):
         span = spans[t - 1]
         if span is None:

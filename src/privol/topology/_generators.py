@@ -30,9 +30,9 @@ __all__ = [
 #: Squared radius of each preset, in units of log(n) / (pi n): about so many times log(n) neighbours inside the square.
 PRESETS: Mapping[str, float] = MappingProxyType({"sparse": 1.5, "medium": 3.0, "dense": 6.0})
 
-_ATTEMPTS, _PAIRS = 1000, 2**27  # draws, and pairs looked at in all of them
-_SIDE = 2**31  # of the square in which random geometric graphs live: squared distances stay below 2**63
-_MAX_DRAWN = 2**15  # nodes of graphs that look at every pair
+_ATTEMPTS, _PAIRS = 1000, 2**27  # draws, and pairs examined in all of them
+_SIDE = 2**31  # of the square that contains random geometric graphs: squared distances stay below 2**63
+_MAX_DRAWN = 2**15  # nodes of graphs that examine every pair
 
 
 def _nodes(n_nodes: int, at_most: int = MAX_NODES) -> int:
@@ -251,7 +251,7 @@ def small_world(n_nodes: int, neighbors: int, rewiring: float, *, seed: int) -> 
             free = n - 1 - len(adjacent[i])
             if not moves or not free:
                 continue
-            target = word * free >> 64  # even up to free / 2**64
+            target = word * free >> 64  # uniform up to free / 2**64
             for taken in sorted(adjacent[i] | {i}):
                 target += taken <= target
             adjacent[i].remove(k)
@@ -296,7 +296,7 @@ def preset(name: str, n_nodes: int = 64, *, seed: int = 0) -> Topology:
 
 
 def _from_later_neighbors(n: int, linked: list[Integers]) -> Topology:
-    """Make a graph from the ascending later neighbours of all nodes but the last."""
+    """Make a graph from the ascending later neighbours of all nodes except the last."""
     if not linked:
         return Topology(n, np.zeros((0, 2), dtype=np.int64))
     first = np.repeat(np.arange(n - 1), [len(later) for later in linked])

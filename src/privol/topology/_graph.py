@@ -1,4 +1,4 @@
-"""Undirected graphs: who may hear whom. An immutable CSR of sorted neighbours, whatever they were made from."""
+"""Undirected graphs: who may hear whom. An immutable CSR of sorted neighbours, from any input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_NODES = 2**20
 
 
 def frozen(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the array, which nobody can write to any more."""
+    """Return the array, made read-only."""
     values.flags.writeable = False
     return values
 
@@ -31,7 +31,7 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
 def connected_labels(n_nodes: int, edges: Integers) -> tuple[int, Integers]:
     """Return the number of connected components of a graph, and the component of every node."""
     ones = np.ones(len(edges))  # those of double links are added up
-    ends = edges.astype(np.int32)  # all that older SciPys take here
+    ends = edges.astype(np.int32)  # older SciPys accept only this type
     graph = csr_array((ones, (ends[:, 0], ends[:, 1])), shape=(n_nodes, n_nodes))
     count, labels = connected_components(graph, directed=False)
     return int(count), np.asarray(labels, dtype=np.int64)
@@ -59,7 +59,7 @@ class Topology:
     """
 
     def __init__(self, n_nodes: int, edges: Integers) -> None:
-        # edges: checked and in order already; callers use the functions above
+        # edges: already checked and in order; callers use the functions above
         self.n_nodes = n_nodes
         self.edges: Integers = frozen(edges)
         both = np.concatenate([edges, edges[:, ::-1]])

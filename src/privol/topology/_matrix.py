@@ -104,7 +104,7 @@ class MixingMatrix:
 
 
 class Pattern:
-    """Where a graph's matrices may have entries: makes any of them from one integer for each link."""
+    """The positions of entries in a graph's matrices: makes any of them from one integer for each link."""
 
     def __init__(self, topology: Topology) -> None:
         n, edges = topology.n_nodes, topology.edges
@@ -118,9 +118,9 @@ class Pattern:
         self.rows, self.columns, self.links = rows[order], columns[order], links[order]
 
     def matrix(self, units: Integers) -> MixingMatrix:
-        """Return the symmetric matrix with weight ``units[e] / UNIT`` on link e, and what is left on the diagonal."""
+        """Return the symmetric matrix with weight ``units[e] / UNIT`` on link e, and the rest on the diagonal."""
         n, edges = self.topology.n_nodes, self.topology.edges
-        # sums of integers of at most 2**53 altogether are exact in doubles
+        # sums of integers up to 2**53 in total are exact in doubles
         given = np.bincount(edges[:, 0], units, n) + np.bincount(edges[:, 1], units, n)
         entries = np.append(units, 0)[self.links]
         own = self.links < 0

@@ -1,4 +1,4 @@
-"""How fast mixing mixes: spectral gaps, Lemma 3, contraction of the rounds of a run, distance to consensus."""
+"""Rates of mixing: spectral gaps, Lemma 3, contraction over the rounds of a run, distance to consensus."""
 
 from __future__ import annotations
 
@@ -197,9 +197,9 @@ def contraction(schedule: MixingSchedule, rounds: int, first: int = 1) -> float:
     log_norm = 0.0
     for t in range(start, start + count):
         rest = schedule.matrix(t).to_scipy() @ rest
-        rest -= rest.mean(axis=0)  # what roundings left of the mean would not shrink
+        rest -= rest.mean(axis=0)  # the part of the mean that rounding left would not shrink
         size = float(np.linalg.norm(rest))
-        if size <= n * 2.0**-52:  # from at most sqrt(n) in one round: roundings alone
+        if size <= n * 2.0**-52:  # from at most sqrt(n) in one round: rounding alone
             return 0.0
         rest /= size
         log_norm += math.log(size)
@@ -222,7 +222,7 @@ class TransitionBound:
     gap: float
 
     def at(self, rounds: int) -> float:
-        """Return the bound after so many rounds; no entry is ever further than 1 from 1/m, whatever the bound."""
+        """Return the bound after this many rounds; no entry ever differs from 1/m by more than 1."""
         k = integer(rounds=rounds, at_least=0)
         return math.exp(math.log(self.theta) + k * math.log1p(-self.gap))
 

@@ -1,4 +1,4 @@
-"""Graphs and schedules as JSON values, by which a kept run is known again."""
+"""Graphs and schedules as JSON values, by which a kept run is recognised."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ._schedules import (
 
 __all__ = ["from_record", "to_record"]
 
-# What each is made from: positional parameters, then those with a name.
+# The parameters of each: positional ones, then those with a name.
 _MADE_FROM: dict[type[MixingSchedule], tuple[tuple[str, ...], tuple[str, ...]]] = {
     RandomSubgraph: (("topology", "probability"), ("seed", "full_every")),
     RandomNeighbors: (("topology", "calls"), ("seed", "full_every")),

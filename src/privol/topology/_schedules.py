@@ -325,7 +325,7 @@ class Gossip(_LinkSchedule):
         units = np.zeros(self.topology.n_edges, dtype=np.int64)
         if len(units):
             word = int(public_words(self.seed, Purpose.GOSSIP, t, 1)[0])
-            units[word * len(units) >> 64] = UNIT // 2  # even up to n_edges / 2**64
+            units[word * len(units) >> 64] = UNIT // 2  # uniform up to n_edges / 2**64
         return units
 
     def __repr__(self) -> str:
@@ -450,10 +450,10 @@ def greedy_edge_coloring(topology: Topology) -> Integers:
 
 
 def _greedy_matching(topology: Topology, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Take links in ascending order of their words (ties: of their numbers) unless an end is taken; all at once.
+    """Take links in ascending order of their words (ties: of their numbers) unless an end is taken, in parallel.
 
-    A link that is the first of all that are left at both its ends is taken by the greedy pass whatever else happens, so
-    all such links can be taken together; after O(log n_edges) repetitions, most likely, nothing is left.
+    The greedy pass takes a link that is the first of all remaining ones at both its ends, whatever else happens, so all
+    such links can be taken together; after O(log n_edges) repetitions, most likely, none remains.
     """
     order = np.argsort(words, kind="stable")
     place = np.empty(len(order), dtype=np.int64)

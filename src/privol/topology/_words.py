@@ -1,4 +1,4 @@
-"""Public random words: a function of a public seed, what they are for, and a number; the same everywhere."""
+"""Public random words: a function of a public seed, a purpose and a number; the same everywhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORD = 2**64
 
 
 class Purpose(IntEnum):
-    """The highest word of the counter: what a block of words is for. Never renumber: graphs and rounds would change."""
+    """The highest word of the counter: the purpose of a block. Never renumber: graphs and rounds would change."""
 
     ERDOS_RENYI = 1
     GEOMETRIC = 2

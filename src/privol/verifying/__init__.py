@@ -1,6 +1,6 @@
 """Check a run's guarantee again, from its public record alone.
 
-:mod:`privol.verifying.checker`, and ``mechanisms`` beside it, import nothing else of privol.
+:mod:`privol.verifying.checker`, and ``mechanisms`` in the same folder, import nothing else of privol.
 """
 
 from __future__ import annotations

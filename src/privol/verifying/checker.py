@@ -1,9 +1,9 @@
 """An independent check of runs' guarantees: ``privol verify RUN...``.
 
 Reads ``run.json`` and ``ledger.jsonl`` of runs, and computes again, in interval arithmetic, what their noise costs one
-row and all rows of a user (``mechanisms.py``), what all of it costs together, and which epsilon follows. Both files
-import nothing of privol: copied to a folder F they do without it, by ``F.checker.verify(RUN)``. They trust the record
-where this says which noise was drawn, and what gradients were cut to; what they have no proof for is not checked.
+row and all rows of a user (``mechanisms.py``), their total cost, and the resulting epsilon. Both files import nothing
+of privol: copied to a folder F they work without it, by ``F.checker.verify(RUN)``. They trust the record about which
+noise was drawn, and to what length gradients were clipped; what they have no proof for is not checked.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .mechanisms import Mechanism, NotChecked, Record, delta_of_gdp, mechanism_o
 
 __all__ = ["Finding", "Unreadable", "verdict", "verify"]
 
-#: A claim that is a double may be one below the root of its square. The probability that two users are taken for one
-#: where whose rows they are is hidden, at most.
+#: A double in a claim may be one unit below the root of its square. The largest probability that two users are confused
+#: where users are stored as hashes.
 SLACK, COLLISION = mpf(1) + mpf(2) ** -52, mpf(2) ** -72
-#: A printed figure, and whose it is; all are rounded up.
+#: A printed figure, and its subject; all are rounded up.
 _PRINTED = re.compile(
     r"epsilon (\S+)(?: \(?(?:at )?delta ([^ )]+)\)?)? for ((?:the presence of )?one (?:row|user))(?: \((.*?)\))?"
 )
@@ -36,7 +36,7 @@ class Unreadable(Exception):
 
 
 class Finding(NamedTuple):
-    """What was looked at, whether it holds (None: it was not checked), and what was found, or why it was not."""
+    """What was checked, whether it holds (None: not checked), and the result, or why it was not checked."""
 
     what: str
     holds: bool | None
@@ -78,7 +78,7 @@ def verify(*folders: str | Path, ledger: str | Path | None = None) -> list[Findi
 
 
 def _ledger(path: Path) -> tuple[Record, dict[str, _Account]]:
-    """Return what a journal begins with, and its accounts. Each line has the SHA-256 of that before and of itself."""
+    """Return a journal's header and accounts. Each line has the SHA-256 of the previous line and of itself."""
     digest, number, plans = "", 0, dict[str, list[Record]]()
     try:
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
@@ -95,7 +95,7 @@ def _ledger(path: Path) -> tuple[Record, dict[str, _Account]]:
 
 
 class Law(NamedTuple):
-    """What is claimed or was found: a mu, or an epsilon, beside a slack; ``why``: there may be a better one."""
+    """A claim or a result: a mu, or an epsilon, with a slack; ``why``: a better one may exist."""
 
     kind: str
     parameter: Any
@@ -108,11 +108,11 @@ class Law(NamedTuple):
 
     @property
     def mu(self) -> Any:
-        """Of all but the slack; errors of epsilon-DP are both 1 / (1 + e^epsilon), and convex curves below chords."""
+        """For all but the slack; errors of epsilon-DP are both 1 / (1 + e^epsilon), and convex curves below chords."""
         return self.parameter if self.kind == "gdp" else 2 * mp.sqrt(2) * mp.erfinv(mp.tanh(self.parameter / 2))
 
     def within(self, what: str, stated: Law, said: str) -> Finding:
-        """Whether as much, or more, is stated."""
+        """Whether the statement is at least as large."""
         holds = bool(self.parameter <= stated.parameter and self.slack <= stated.slack) or (None if self.why else False)
         return Finding(what, holds, f"{said}; {self.why or f'{self}, and {stated} is stated'}")
 
@@ -130,7 +130,7 @@ class Law(NamedTuple):
 
 
 class _Account:
-    """What a ledger says of a mechanism, and once it is known which rows it reads, and what it was found to cost."""
+    """A ledger's entry for a mechanism, and, once known, the rows that it reads and its computed cost."""
 
     def __init__(self, opened: Record, *later: Record) -> None:
         self.plan, self.name, said = opened["plan_id"], opened["learner"], opened["guarantee"]
@@ -145,7 +145,7 @@ class _Account:
         self.places, self.found = (first, first + max(said["horizon"], self.rows) - 1), list[Mechanism]()
 
     def law(self, rows: int, apart: int, spent: bool = False) -> Law:
-        """What rows of a user cost, at most, or what of that is spent; what is stated where nothing else is known."""
+        """The largest cost of rows of a user, or the spent part of it; the stated one if nothing else is known."""
         if not self.found:
             held = self.closed and self.stated.kind == "gdp"
             return self.stated._replace(parameter=mp.sqrt(self.charged)) if held else self.stated
@@ -162,7 +162,7 @@ class _Account:
         return Law(kind, cost, sum(((found.slack or 0) * mp.exp(i * one) for i in range(rows)), mpf(0)), why)
 
     def read(self, record: Record) -> Iterator[Finding]:
-        """What is known of the mechanism of a record, and whether its noise, and what is charged, are enough."""
+        """The findings on the mechanism of a record: whether its noise and its charge suffice."""
         found, (first, last) = mechanism_of(record), (record["first_row"], record["first_row"] + record["rows"] - 1)
         self.found, self.places, name = [found], (first, last), self.name
         law, spent = self.law(*self.user), self.law(*self.user, spent=True)
@@ -181,7 +181,7 @@ class _Account:
 
 
 def _whole(accounts: Sequence[_Account], rows: int, apart: int, spent: bool = False) -> Law:
-    """What accounts cost together, for rows of a user in the worst division among those that have no row in common, for
+    """The joint cost of accounts, for rows of a user in the worst division among those that have no row in common, for
     one row by the most expensive of these (phases.md; participation.md, 8).
     """
     if len(accounts) == 1:
@@ -205,7 +205,7 @@ def _whole(accounts: Sequence[_Account], rows: int, apart: int, spent: bool = Fa
 
 
 def _composed(header: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
-    """What all accounts cost together: squares add up, or epsilons if all are pure; a stream's count as one."""
+    """The joint cost of all accounts: squares add up, or epsilons if all are pure; a stream's count as one."""
     groups = dict[str, list[_Account]]()
     for each in accounts:
         groups.setdefault(str(each.facts.get("beside", each.plan)), []).append(each)
@@ -219,13 +219,13 @@ def _composed(header: Record, accounts: Sequence[_Account]) -> Iterator[Finding]
     if all(law.kind != "gdp" for law in costs):
         laws.append(laws[0]._replace(kind="pure", parameter=sum((law.parameter for law in costs), mpf(0))))
     yield Finding("all together", True, f"{len(accounts)} accounts: {' or '.join(map(str, laws))}")
-    if header["epsilon"] is not None:  # of which a share is left to users that are taken for one
+    if header["epsilon"] is not None:  # a share of it is left for users that are confused
         limits = [law.implies("limit", header["epsilon"], header["delta"] * (1 + mpf(2) ** -36)) for law in laws]
         yield max(limits, key=lambda finding: bool(finding.holds))
 
 
 def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
-    """What was found of each mechanism of a run, and of all together."""
+    """The findings on each mechanism of a run, and on all together."""
     guarantee = run["guarantee"]
     if not guarantee["private"]:
         yield Finding("bits", False, "the noise is of a known seed: whoever has it can take it off")
@@ -256,11 +256,11 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
 
 
 def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
-    """Composition of a run, and the figures that are printed."""
+    """Composition of a run, and the printed figures."""
     guarantee, delta, reserved = run["guarantee"], run["budget"]["delta"], run["budget"]["reserved"]
     kind, most, apart = guarantee["kind"], guarantee["rows_per_user"], guarantee.get("user_separation", 1)
     of_user, hidden = guarantee["unit"] == "user", mpf(0) if guarantee.get("users_fixed", True) else COLLISION
-    found = [_whole(accounts, 1, 1)]  # of a row, and of a user
+    found = [_whole(accounts, 1, 1)]  # for a row, and for a user
     if most is not None:
         law = _whole(accounts, most, apart)
         found.append(law._replace(slack=law.slack + hidden))

@@ -1,4 +1,4 @@
-"""What rows of a user cost in each kind of mechanism, rounded outwards; without privol. Sections: ``docs/proofs``."""
+"""The cost of a user's rows in each kind of mechanism, rounded outwards; without privol. Sections: ``docs/proofs``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ iv.prec = mp.prec = 200
 __all__ = ["Mechanism", "NotChecked", "Record", "delta_of_gdp", "mechanism_of", "upper", "worst_places"]
 
 Record = Mapping[str, Any]
-#: Roundoff of a double; and outwards, by more than doubles round in a term and in ``fsum``.
+#: Roundoff of a double; and an outward factor, larger than the rounding of doubles in a term and in ``fsum``.
 UNIT, OUT = iv.mpf(1) / 2**53, 1.0 + 2.0**-42
-#: Integers are in units of 1 / ONE where they stand for real numbers. So many numbers are looked at, rows of a user in
-#: several parts of a stream, and rows before one whose distances are told exactly.
+#: Integers are in units of 1 / ONE where they stand for real numbers. Limits: numbers examined, rows of a user in
+#: several parts of a stream, and rows before one whose distances are exact.
 ONE, _MOST_NUMBERS, _MOST_DIVIDED, _BACK = 1 << 128, 1 << 21, 64, 8
 
 
 class NotChecked(Exception):
-    """What this program has no proof for."""
+    """A case that this program has no proof for."""
 
 
 class Mechanism(NamedTuple):
@@ -47,7 +47,7 @@ class Mechanism(NamedTuple):
 
 
 def mechanism_of(record: Record) -> Mechanism:
-    """Return what a record says of a mechanism, or raise NotChecked, or KeyError and the like where it is damaged."""
+    """Return the mechanism of a record, or raise NotChecked, or KeyError and the like if it is damaged."""
     read: Callable[[], Mechanism] | None = getattr(_Reader(record), "of_" + record["kind"].replace(" ", "_"), None)
     if read is None:
         raise NotChecked(f"a mechanism of kind {record['kind']!r}")
@@ -60,7 +60,7 @@ def upper(x: Any) -> Any:
 
 
 def _root(falls: Callable[..., Any], given: Callable[[Any], Sequence[Any]] = lambda _: ()) -> Any:
-    """An interval of [0, 1] around the root of a function that falls, or at the end where it would come."""
+    """An interval of [0, 1] around the root of a decreasing function, or at the end where it would be."""
     low, high = mpf(0), mpf(1)
     for _ in range(100):
         middle = (low + high) / 2
@@ -78,8 +78,8 @@ def delta_of_gdp(epsilon: Any, mu: Any) -> Any:
 
 
 def worst_places(parts: Iterable[tuple[int, int, Any]], rows: int, apart: int, most: int = _MOST_DIVIDED) -> Any:
-    """The largest sum of what rows of a user cost in parts of a stream: of each its length, how many like it there are,
-    and the cost by rows there. These are as early as can be, and keep others from the first of a part's.
+    """The largest sum of the costs of a user's rows in parts of a stream: each part has a length, a number of equal
+    parts, and the cost by rows there. Rows are as early as possible, and keep others away from the beginning of a part.
     """
     if rows > most:
         raise NotChecked(f"divisions of {rows:,} rows of a user among parts of the stream")
@@ -98,13 +98,13 @@ def worst_places(parts: Iterable[tuple[int, int, Any]], rows: int, apart: int, m
 
 
 def _in_steps(n: int, leaf: int, rows: int, apart: int) -> Any:
-    """The largest sum of squared numbers of a user's rows in steps of so many of n rows (participation.md, 4)."""
+    """The largest sum of squared numbers of a user's rows in steps of ``leaf`` of n rows (participation.md, 4)."""
     rows, parts = min(rows, (n - 1) // apart + 1), [(leaf, n // leaf, lambda m: m * m), (n % leaf, 1, lambda m: m * m)]
     return iv.mpf(rows if apart >= leaf else worst_places(parts, rows, apart, rows))
 
 
 def _lanes(n: int, more: int = 0) -> Any:
-    """Charge for a sum of n products in eight lanes and so many roundings more (iterates.md, 4), relative to it."""
+    """Charge for a sum of n products in eight lanes with ``more`` further roundings, relative (iterates.md, 4)."""
     return (iv.mpf(n) / 8 + 8 + more) * UNIT
 
 
@@ -116,9 +116,9 @@ class Loss(namedtuple("Loss", "offset rise cap bend one_sided", defaults=[False]
 
     @staticmethod
     def of(loss: Record, y: Any) -> Loss:
-        """The loss of a record whose targets are within y."""
+        """The loss of a record, for targets within y."""
         one, flat, y, width = iv.mpf(1), iv.mpf(0), iv.mpf(y), iv.mpf(loss.get("width", 1))
-        if "lipschitz" in loss:  # of the user, as vouched for
+        if "lipschitz" in loss:  # the user's own, as vouched for
             slope = iv.mpf(loss["lipschitz"])
             return Loss(slope, flat, slope, loss["curvature"] and iv.mpf(loss["curvature"]))
         return {
@@ -131,7 +131,7 @@ class Loss(namedtuple("Loss", "offset rise cap bend one_sided", defaults=[False]
         }[loss["name"]]
 
     def slope(self, m: Any) -> tuple[Any, Any]:
-        """The largest slope at scores of that sign, within that magnitude (None: at all), and how fast it grows."""
+        """The largest slope at scores of that sign, within that magnitude (None: at all), and its rate of growth."""
         if m is not None and self.offset is None:
             slope = 1 / (1 + iv.exp(-m))
             return slope, slope * (1 - slope)
@@ -142,7 +142,7 @@ class Loss(namedtuple("Loss", "offset rise cap bend one_sided", defaults=[False]
 
     def width(self, m: Any, streams: int) -> Any:
         """Distance of gradients of two rows of norm 1 at one point with scores within m, or of one from 0: the cosine
-        c from the point makes them as long as the slope at m c, and most apart are two on opposite sides of it.
+        c from the point makes them as long as the slope at m c, and two on opposite sides of it are farthest apart.
         """
         if streams == 1 or m is None:
             return streams * self.slope(m)[0]
@@ -157,7 +157,7 @@ class Loss(namedtuple("Loss", "offset rise cap bend one_sided", defaults=[False]
 
 
 class Path(namedtuple("Path", "first l2 root diameter rounding cap")):
-    """Weights of steps, and what one row moves, of secret iterates; in doubles."""
+    """Weights of steps, and the effect of one row on secret iterates; in doubles."""
 
     def weight(self, t: int) -> Any:
         return self.first + self.l2 * (2.0 * math.sqrt(t) if self.root else t)
@@ -171,7 +171,7 @@ class Path(namedtuple("Path", "first l2 root diameter rounding cap")):
 
 
 class Design:
-    """The matrix C of prefix sums: what rows of norm 1 move (recursions.md, 3 and 4; participation.md, 4)."""
+    """The matrix C of prefix sums: the effect of rows of norm 1 (recursions.md, 3 and 4; participation.md, 4)."""
 
     def __init__(self, design: Record) -> None:
         self.name, self.steps, self.of = design["name"], design["steps"], design
@@ -179,7 +179,7 @@ class Design:
         if not self.intervals and self.name not in ("sqrt", "blt", "banded", "independent"):
             raise NotChecked(f"sums of the design {self.name!r}")
         thetas, weights = (list(map(iv.mpf, design.get(key, ()))) for key in ("rates", "weights"))
-        self.pairs = pairs = list(zip(thetas, weights, strict=True))  # of a BLT
+        self.pairs = pairs = list(zip(thetas, weights, strict=True))  # for a BLT
         if not all(0 < rate < 1 and weight >= 0 for rate, weight in pairs):
             raise ValueError("rates or weights of a BLT")
         self.series = cache(lambda n: [sum(v * (1 - (a * b) ** n) / (1 - a * b) for b, v in pairs) for a in thetas])
@@ -202,7 +202,7 @@ class Design:
         return iv.mpf(self.steps.bit_length() if self.intervals else self.product(0, self.steps) / mpf(ONE))
 
     def rounding(self) -> Any:
-        """How far a step's vector as computed is from the real one, at most."""
+        """The largest distance of a step's vector as computed from the real one."""
         n, gain, drift = self.steps, iv.mpf(1), iv.mpf(0)
         if self.terms:
             n = len(self.terms) if self.name == "banded" else n
@@ -214,7 +214,7 @@ class Design:
         return UNIT * (iv.mpf("1.05") * (len(self.pairs) + 1) * gain + iv.mpf("2.1") * drift) if self.pairs else 0
 
     def product(self, lag: int, left: int) -> int:
-        """Of two columns so many steps apart, of which the later has so many rows; in units of 1 / ONE, rounded up."""
+        """Product of two columns ``lag`` steps apart, the later with ``left`` rows; in units of 1 / ONE, rounded up."""
         if left < 1:
             return 0
         if self.terms:
@@ -229,13 +229,13 @@ class Design:
         return int(mp.ceil(upper(found) * ONE))
 
     def pattern(self, rows: int, apart: int, leaf: int) -> Any:
-        """Square of what equal rows of a user move together at their worst places, in steps of ``leaf`` rows."""
+        """Square of the joint effect of equal rows of a user in the worst pattern, in steps of ``leaf`` rows."""
         if self.intervals or sum(upper(weight) for _, weight in self.pairs) > 1:
             raise NotChecked(f"several rows of a user in {self.name} sums")
         if self.name == "independent":
             return _in_steps(self.steps * leaf, leaf, rows, apart)
         rows, bounds = min(rows, (self.steps * leaf - 1) // apart + 1), []
-        if apart < leaf:  # steps side by side that are as full as can be
+        if apart < leaf:  # adjacent steps that are as full as possible
             full = -(-leaf // apart)
             counts = [full] * (rows // full) + [rows % full]
             pairs = ((c * d, abs(i - j), max(i, j)) for i, c in enumerate(counts) for j, d in enumerate(counts))
@@ -245,9 +245,9 @@ class Design:
         return iv.mpf(min(bounds)) / ONE
 
     def nearest(self, rows: int, apart: int, leaf: int) -> int:
-        """The same of rows that are as near as can be to the one before, or begin the step behind that place."""
+        """The same for rows that are as close as possible to the previous one, or begin the following step."""
         steps = [k * apart // leaf for k in range(rows)]  # at least, from the first row
-        ways: dict[tuple[int, ...], int] = {(0,): 0}  # by place in a step, and steps between the last rows
+        ways: dict[tuple[int, ...], int] = {(0,): 0}  # by position in a step, and steps between the last rows
         for j, first in enumerate(steps):
             far = [self.known(steps[i], self.steps - first) for i in range(_BACK + 1, j + 1)]
             found = dict[tuple[int, ...], int]()
@@ -263,7 +263,7 @@ class Design:
 
 
 class _Reader:
-    """A record, and of each kind of mechanism what rows cost. ``streams``: in how many the row is not the null row."""
+    """A record, and the cost of rows in each kind of mechanism. ``streams``: how many have other than the null row."""
 
     def __init__(self, record: Record) -> None:
         self.of, self.streams = record, {"replace": 2, "zero_out": 1}[record["adjacency"]]
@@ -271,13 +271,13 @@ class _Reader:
             raise ValueError(f"{record['rows']} rows")
 
     def loss_and_row(self, offline: bool = False) -> tuple[Loss, Any]:
-        """The loss, and the bound of a row with the intercept's 1; or of what its factor makes of it (offline.md)."""
+        """The loss, and the bound of a row with the intercept's 1, or of the row times its factor (offline.md)."""
         row, loss = iv.mpf(self.of["x_bound"]), Loss.of(self.of["loss"], self.of["y_bound"])
         row = iv.sqrt(row * row + 1) if self.of["intercept"] else row
         return loss, row * (1 + 2 * _lanes(self.of["dimension"], 10)) if offline else row
 
     def change(self) -> Any:
-        """How far gradients of two rows are apart at one point, at most the bound of all, or of one from 0."""
+        """The largest distance of gradients of two rows at one point, within the bound of all, or of one from 0."""
         of, ball = self.of, self.streams * iv.mpf(self.of["gradient_bound"])
         if of["cut"] or of["outputs"] > 1 or self.streams == 1:
             return ball
@@ -330,14 +330,14 @@ class _Reader:
         return Mechanism(price, f"std {float(sigma):.8g} of {design.name} sums", facts)
 
     def of_gradients(self) -> Mechanism:
-        """Noise of its own on the sum of each step's gradients: a row is in one step (gradients.md)."""
+        """Independent noise on the sum of each step's gradients: a row is in one step (gradients.md)."""
         batch, sigma, n = self.of["rows_of_step"], mpf(self.of["noise"]["sigma"]), self.of["rows"]
         rounding = 2 * _lanes(self.of["dimension"], 32) + iv.mpf("1.01") * batch * (batch + 1) * UNIT
         one, said = self.change() + rounding * iv.mpf(self.of["gradient_bound"]), f"std {float(sigma):.8g} of a step"
         return Mechanism(lambda m, b: iv.sqrt(_in_steps(n, batch, m, b)) * one / sigma, said)
 
     def of_windows(self) -> Mechanism:
-        """Noisy totals of windows of two numbers of a row, from 0 to 1, of a null row 1/2 (metrics.md, 2)."""
+        """Noisy totals of windows of two numbers of a row, from 0 to 1, for a null row 1/2 (metrics.md, 2)."""
         std, window, n = mpf(self.of["std"]), self.of["window_rows"], self.of["rows"]
         one, said = iv.sqrt(iv.mpf(2)) * self.streams / 2 / std, f"std {float(std):.8g} of a total"
         return Mechanism(lambda m, b: iv.sqrt(_in_steps(n, window, m, b)) * one, said, most=-(-n // window))
@@ -359,7 +359,7 @@ class _Reader:
             if loss.bend is None:
                 raise NotChecked(f"steps of the {of['loss']['name']} loss that need a smooth one")
             curve = loss.bend * row * slack
-        if gradient:  # else a step along the gradient is no contraction
+        if gradient:  # otherwise a step along the gradient is no contraction
             facts.append(("steps", upper(curve / 2) <= of["first_weight"], f"A_0 {float(of['first_weight']):.8g}"))
         root, bent = {"constant": False, "inverse_sqrt": True}[of["l2_schedule"]], curve if inside else 0
         ratio, early = (first + l2 * (2 * iv.sqrt(iv.mpf(t)) if root else t) for t in (1, 4 * refresh))
@@ -371,7 +371,7 @@ class _Reader:
         return Path(of["first_weight"], of["l2"], root, diameter, rounding, cap), facts
 
     def of_iterates(self) -> Mechanism:
-        """Released iterates: each moves by what one row moves it, and squares add up (iterates.md, 2)."""
+        """Released iterates: each moves by the effect of one row, and squares add up (iterates.md, 2)."""
         (path, facts), noise = self.path(), self.of["noise"]
         if "row" in noise:  # a single release, where the run ended
             rows, stds = [noise["row"]], [noise["std"]]
@@ -401,7 +401,7 @@ class _Reader:
         shares = {"linear": range(n + 1), "uniform": [1] * (n + 1)}[self.of["weights"]]
         parts = [shares[t + 1] * path.moved(t) for t in range(1, n)]
         narrow = later = 0.0
-        for t in range(n - 1, 0, -1):  # what a narrow set has cut off does not come back
+        for t in range(n - 1, 0, -1):  # a part that a narrow set has cut off does not come back
             later += shares[t + 1] / path.weight(t)
             narrow = max(narrow, min(path.diameter, path.cap * path.weight(t)) * later)
         one, whole, total = narrow + path.charge(n) * later, sum(shares[1:]), math.fsum(parts)
@@ -414,7 +414,7 @@ class _Reader:
         return self.once(together, facts)
 
     def once(self, moved: Callable[[int], Any], facts: list[Any]) -> Mechanism:
-        """A vector with noise, which rows move by so much; of pure noise epsilons add up."""
+        """A vector with noise, which rows move by a given length; for pure noise epsilons add up."""
         law, scale = self.of["noise"]["law"], mpf(self.of["noise"]["scale"])
         pure = {"gaussian": False, "l2_laplace": True}[law]
         price = (lambda m, _: m * moved(1) / scale) if pure else (lambda m, _: moved(m) / scale)
@@ -422,7 +422,7 @@ class _Reader:
         return Mechanism(price, said, facts, pure, most=1, ends=self.of["rows"])
 
     def of_minimiser(self) -> Mechanism:
-        """A minimiser, as its solver certifies it, with noise (offline.md, 2)."""
+        """A minimiser, as certified by its solver, with noise (offline.md, 2)."""
         of, (loss, row), total = self.of, self.loss_and_row(offline=True), iv.mpf(self.of["l2_sum"])
         # norms of minimisers are in an interval from 0 ("The ball"), as the logarithm of their bound is from here
         rate = total / of["rows"]
@@ -435,7 +435,7 @@ class _Reader:
         return self.once(lambda m: m * moved, [])
 
     def of_objective(self) -> Mechanism:
-        """A minimiser whose objective has a random linear term, and little noise on it (offline.md, 4 to 7)."""
+        """A minimiser whose objective has a random linear term, with little noise on it (offline.md, 4 to 7)."""
         of, noise, (loss, row), k = self.of, self.of["noise"], self.loss_and_row(offline=True), self.of["outputs"]
         total, logistic = iv.mpf(of["l2_sum"]), loss.offset is None
         share = row * loss.slope(None)[0] / iv.mpf(noise["scale"])
@@ -466,7 +466,7 @@ class _Reader:
         return Mechanism(lambda m, _: m * epsilon, said, (), True, delta, most=1, ends=of["rows"])
 
     def of_messages(self) -> Mechanism:
-        """What the nodes of a network send: a row is in one message of an epoch (network.md, 3 and 4)."""
+        """The messages of a network's nodes: a row is in one message of an epoch (network.md, 3 and 4)."""
         of, batch, lanes = self.of, self.of["rows_of_step"], _lanes(self.of["dimension"]) / UNIT
         bound = iv.mpf(of["gradient_bound"])
         rounding = (2 * (lanes + 32) + iv.mpf("1.01") * batch * (batch + 1)) * bound if batch > 1 else 0
@@ -480,7 +480,7 @@ class _Reader:
         return found._replace(facts=facts, price=lambda m, _: m * found.price(1, 1))
 
     def of_reports(self, bound: Any = None, uses: int = 1) -> Mechanism:
-        """So many uses of a row in one randomizer each, of vectors that are clipped to a bound (reports.md)."""
+        """A number of uses of a row in one randomizer each, of vectors that are clipped to a bound (reports.md)."""
         noise, dim, facts = self.of["noise"], self.of["report_dimension"], list[Any]()
         law, scale = noise["law"], iv.mpf(noise["scale"])
         longest = (bound or iv.mpf(self.of["report_bound"])) * (1 + (dim + 64) * UNIT * iv.mpf("1.000001"))
@@ -499,7 +499,7 @@ class _Reader:
         return Mechanism(price, f"{law} noise of scale {float(noise['scale']):.8g}", facts, law != "gaussian")
 
     def of_histograms(self) -> Mechanism:
-        """Histograms in phases on rows of their own: a row is in one cell of each of its phase (encoding.md)."""
+        """Histograms in phases on separate rows: a row is in one cell of each histogram of its phase (encoding.md)."""
         at, facts, costs, phases = 1, [], [], self.of["phases"]
         for phase in phases:
             costs.append(iv.sqrt(iv.mpf(phase["histograms"] * self.streams)) / iv.mpf(phase["std"]))
