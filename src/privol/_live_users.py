@@ -1,4 +1,4 @@
-"""Counts the users of rows that are handed over block by block: whoever learns the rows keeps the cap per user."""
+"""Counts the users of rows that arrive block by block, so that the learner itself keeps the cap per user."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class LiveUsers:
 def live_users(
     rows_per_user: int | None, user_separation: int, users: Any, before: LiveUsers | None, *, begun: bool, refuse: bool
 ) -> LiveUsers | None:
-    """Return who counts the users of a block: of the run, or a new one for one that is to begin; None: nobody does.
+    """Return the counter of a block's users: that of the run, a new one for a run that will begin, or None.
 
     Raises
     ------

@@ -13,7 +13,7 @@ def falling_root(f: Callable[[float], float], high: float) -> float:
     Parameters
     ----------
     f : callable
-        Falling; where its roundings matter, the result is one of the places where the computed sign changes.
+        Decreasing; if rounding matters, the result is one of the points where the computed sign changes.
     high : float
         Positive and finite.
 

@@ -42,7 +42,7 @@ def sound_rows(X: Any, *, null: bool = False) -> Any:
     InvalidRow
         If the pointers or the column indices of a CSR row are outside the matrix. Wrong pointers are an error with
         ``null`` too: a row has no pointers of its own, as they say where others begin. A column index is the row's,
-        and whoever replaces one row can put it there: with ``null`` it may not end the call for all of them.
+        and replacing one row can put it there: with ``null`` it must not end the call for all of them.
     InvalidParameter
         If the structure of another format, or the arrays of CSR, are no matrix. Such a matrix is not kept by rows, so
         this is the call's error whatever ``null`` says.

@@ -1,6 +1,6 @@
 """What a budget means before anything is spent: the noise of every release relative to the signal.
 
-Everything here is public arithmetic; no data is looked at.
+Everything here is public arithmetic, without any data.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PlanRow:
     Attributes
     ----------
     row : int
-        The release comes after so many rows.
+        The release comes after this many rows.
     sensitivity : float
         Largest change of the un-noised model by one row, in the L2 norm.
     std : float

@@ -177,7 +177,7 @@ def _usable(X: Any, codes: FloatArray) -> tuple[Any, NDArray[np.bool_]]:
 
 
 def _with_null_rows(X: Any, null: NDArray[np.bool_]) -> Any:
-    """Rows of which some get an entry that is not a number, so that they are null rows; the others keep every entry."""
+    """Rows, some of which get a NaN entry and so become null rows; the others keep every entry."""
     if not sparse.issparse(X):
         return np.where(null[:, None], np.nan, X)
     entries = np.diff(X.indptr)
@@ -241,7 +241,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Whoever knows how long the selection took may guess how many fits there were, which depends on no row, and how long
+    The duration of the selection may reveal how many fits there were, which depends on no row, and how long
     they took, which may.
 
     References

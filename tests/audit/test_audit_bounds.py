@@ -44,7 +44,7 @@ def test_confidence_is_kept():
 
 
 def test_bounds_are_judged_on_samples_that_did_not_choose_them():
-    """Where the samples that choose an event are told apart, and those that judge it are of one law."""
+    """The samples that choose an event differ, and those that judge it have one distribution."""
     rng = np.random.default_rng(0)
     low, high, noise = rng.normal(size=500), rng.normal(size=500) + 9.0, rng.normal(size=(2, 500))
     found = bounds((low, high), (noise[0], noise[1]), delta=0.0, confidence=0.99)

@@ -153,7 +153,7 @@ def test_every_central_learner_takes_a_users_budget(kind, words):
     else:
         scale = plan.sigma / row.sigma if kind is privol.NOGD else plan.sums.sigma / row.sums.sigma
         assert scale <= row.user_factor(4, 250) * (1.0 + 1e-9)
-        if kind is not privol.AdaptiveFTRL:  # a BLT is chosen anew
+        if kind is not privol.AdaptiveFTRL:  # another BLT is chosen
             assert scale == pytest.approx(row.user_factor(4, 250), rel=1e-9)
     assert 1.0 < row.user_factor(4, 250) <= row.user_factor(4, 1) <= 4.0
 

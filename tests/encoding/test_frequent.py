@@ -1,4 +1,4 @@
-"""Frequent features of sparse rows: the effect of a row, which features are kept, what becomes of the rows."""
+"""Frequent features of sparse rows: the effect of a row, which features are kept, and the resulting rows."""
 
 from __future__ import annotations
 

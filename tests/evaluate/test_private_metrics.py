@@ -516,7 +516,7 @@ def test_open_metrics_cannot_be_copied():
 
 
 def test_windows_that_come_out_otherwise_are_not_shown():
-    """Of a run that goes on: those that were seen, and totals of the same rows that are now others."""
+    """For a resumed run: windows already seen, and totals of the same rows after they have changed."""
     now = [MetricsWindow(1, 100, 40.0, 3.5), MetricsWindow(101, 200, 41.0, 3.25)]
     shown = [[w.first_row, w.last_row, w.first, w.loss] for w in now]
     committed = []

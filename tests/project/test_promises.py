@@ -40,7 +40,7 @@ def exact_simplex(w: np.ndarray, total: float) -> list[Fraction]:
 @pytest.mark.parametrize("gap", [0.5, 0.97])
 @pytest.mark.parametrize("kind", [Simplex, L1Ball])
 def test_threshold_projection_errs_by_what_is_charged(dim, gap, kind):
-    """One high entry, many equal ones just below it: a plain sum errs by d^2/8 roundings here, all in one direction."""
+    """One high entry, many equal ones just below it: a plain sum errs by d^2/8 units here, in one direction."""
     rng = np.random.default_rng(dim)
     for _ in range(5):
         low = rng.random() / dim

@@ -521,7 +521,7 @@ def test_pieces_stay_csr():
 
 
 def test_users_of_rows_that_were_handed_out_must_all_be_known():
-    """A source that goes on counts rows by whose the earlier ones were: a record that is too short is refused."""
+    """A source that resumes counts rows by the users of earlier ones: too short a record is refused."""
     words = {"_max_rows": 2, "_separation": 1, "_null": True, "_max_users": 9, "_key": bytes(16), "name": "rows.csv"}
     known = SimpleNamespace(**words, _seen=tuple, _rows=0)
     CappedSource._table(known)

@@ -43,7 +43,7 @@ class Played:
     seconds, rows : float, int
         Learning and predicting, without reading and encoding, and the rows of it.
     notes : dict
-        What the record says besides.
+        Further entries of the record.
     """
 
     scores: FloatArray | None

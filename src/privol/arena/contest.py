@@ -92,7 +92,7 @@ def run_arena(
     diffprivlib : str, optional
         Python of an environment that has diffprivlib.
     redo : sequence of str
-        Of those that run: whose results are made anew, though they are there, such as after a change of their code.
+        Those whose existing results are computed again, for example after a change of their code.
     progress : callable, optional
         Called after each run with the number of runs done, of all runs, and the run's record.
 

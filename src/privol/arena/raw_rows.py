@@ -34,7 +34,7 @@ class _Column:
 
 
 class Rows:
-    """Cells of a prepared stream, and what those make of them who may look at all rows.
+    """Cells of a prepared stream, and what rivals that may use all rows make of them.
 
     Parameters
     ----------

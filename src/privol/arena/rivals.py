@@ -40,7 +40,7 @@ _MOST_CELLS = 200_000_000
 def sum_std(clip: float, mu: float) -> float:
     """Return the standard deviation of the noise on a batch's sum of gradients of norm at most ``clip``.
 
-    One row in the place of another moves the sum by ``2 clip`` at most, so a batch is mu-GDP; a row is in one batch
+    Replacing one row moves the sum by ``2 clip`` at most, so a batch is mu-GDP; a row is in one batch
     only, so the whole pass is mu-GDP too (``docs/proofs/phases.md``: disjoint rows by their numbers).
     """
     return 0.0 if math.isinf(mu) else 2.0 * clip / mu

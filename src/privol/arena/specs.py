@@ -151,7 +151,7 @@ class Prepared:
     seed : int or None
         That the rows depend on.
     path, held_path : str
-        Rows of the stream, and rows after its end, which nobody learns.
+        Rows of the stream, and rows after its end, which are not learnt.
     target : str
     rows, held : int
     classes : tuple of str
@@ -204,7 +204,7 @@ def prepare(spec: Spec, seed: int, rows: int | None, folder: Path) -> Prepared:
     seed : int
         Of the run; it matters where ``spec.varies``.
     rows : int or None
-        At most so many, spread evenly over those of a file. None: all of a file, 50,000 of a generator.
+        At most this many, spread evenly over those of a file. None: all of a file, 50,000 of a generator.
     folder : Path
 
     Raises

@@ -195,7 +195,7 @@ def audit(
     user_places : sequence of int, optional
         For a learner with ``rows_per_user``: numbers from 1 of the rows in which the two streams differ. With more rows
         than a user may have, or nearer ones, the claim does not hold, and is refuted. Default: the
-        worst places that a user may have, found by trying all.
+        worst pattern of a user, found by exhaustive search.
     **parameters
         Of the named learner, such as ``epsilon``, ``adjacency``, ``design``, ``release``, ``calibration``,
         ``randomizer``, ``rows_per_user``, ``user_separation``. Of "prefix": epsilon, delta, adjacency, design,

@@ -84,7 +84,7 @@ class CanaryAudit:
 
 
 def canary_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """Largest probability with which so many guesses are right, of a program that keeps (epsilon, delta).
+    """Largest probability of this many right guesses, for a program that satisfies (epsilon, delta).
 
     Parameters
     ----------

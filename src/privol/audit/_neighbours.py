@@ -259,7 +259,7 @@ def pairs_to_try(
     domain: Domain, *, adjacency: str, sizes: Sequence[int], tables: Sequence[FloatArray], at_most: int,
     rng: np.random.Generator,
 ) -> list[Pair]:  # fmt: skip
-    """Neighbouring tables, at most so many: of each size those that differ most, and others by chance.
+    """Neighbouring tables, up to a number: of each size those that differ most, and others by chance.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def pairs_to_try(
     sizes : sequence of int
         Rows of the first table of a pair; the second has one more where ``adjacency`` is "add_remove".
     tables : sequence of ndarray
-        Tables to take neighbours of besides.
+        Further tables whose neighbours are used.
     at_most : int
     rng : numpy.random.Generator
         Decides which of many are tried.

@@ -64,7 +64,7 @@ class ProgramAudit:
     runs : int
         On each of two tables, of all pairs together.
     stages : int
-        Times at which the evidence was looked at.
+        Times at which the evidence was evaluated.
     pairs : int
         Pairs of neighbouring tables that were tried.
     pair : Pair or None
@@ -235,8 +235,8 @@ def audit_program(
     ----------
     program : callable or Command
         ``program(rows)`` gets an array of shape (rows, columns) and returns what it releases: numbers, or arrays of
-        numbers. Each call draws noise anew. If it has an attribute ``many``, ``many(rows, runs)`` is called instead and
-        returns what so many independent runs release. If it has an attribute ``distribution``,
+        numbers. Each call draws new noise. If it has an attribute ``many``, ``many(rows, runs)`` is called instead and
+        returns the releases of that many independent runs. If it has an attribute ``distribution``,
         ``distribution(rows)`` returns probabilities or a distribution as :func:`exact_delta` takes them: then nothing
         is run. A :class:`Command` is a program of any language.
     domain : Domain
@@ -252,7 +252,7 @@ def audit_program(
         Numbers of rows of the tables that are tried (of the smaller one, for "add_remove": 0 is an empty table).
         Default: 1, 2 and 10; for "add_remove" 0, 1 and 10.
     tables : sequence of array-like of shape (rows, columns)
-        Tables whose neighbours are tried besides, such as real data.
+        Further tables whose neighbours are tried, such as real data.
     pair : pair of array-like, optional
         Two neighbouring tables: nothing is searched.
     at_most_pairs : int, default=96
@@ -261,7 +261,7 @@ def audit_program(
         On each of two tables, of all pairs together; at least 200. Default: 20,000, but 1,000 of a command that is
         started for each run.
     seconds : float, optional
-        No further stage is begun after so many seconds, above 0; the figures are as valid as without it.
+        No further stage begins after this many seconds, above 0; the figures are as valid as without it.
     error : float, default=1e-6
         Largest probability with which a true claim is refuted, above 0 and below 1.
     confidence : float, default=0.99

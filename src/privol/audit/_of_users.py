@@ -172,7 +172,7 @@ def checked_places(places: Sequence[int], most: int) -> list[int]:
     Raises
     ------
     InvalidParameter
-        If they do not ascend within so many rows.
+        If they do not ascend within this many rows.
     """
     found = [integer(user_places=place, at_least=1, at_most=most) - 1 for place in places]
     if not found or any(b <= a for a, b in pairwise(found)):
@@ -196,7 +196,7 @@ def worst_places(
     ends : sequence of int
         Last rows of the steps.
     rows, apart : int
-        So many rows at most, any two at least so many rows apart.
+        At most this many rows, any two at least this many rows apart.
     """
     starts = [0, *ends[:-1]]
     patterns = math.comb(len(starts) + rows - 1, rows)

@@ -222,7 +222,7 @@ class LearnsLive(ReadsTables):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_") and not name.endswith("_") and "_single" in vars(self):
-            # a parameter changed: waiting rows came before that, and later ones are read anew
+            # a parameter changed: waiting rows came before that, and later ones are read with the new one
             with self._alone():
                 self._let_teach()
                 self._single = None

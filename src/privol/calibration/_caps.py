@@ -181,7 +181,7 @@ def _odds(cap: Cap) -> float:
 
 @dataclass(frozen=True)
 class GaussianCap:
-    """PrivUnitG: Gaussian vectors in the place of uniform directions. For analysis.
+    """PrivUnitG: Gaussian vectors instead of uniform directions. For analysis.
 
     Attributes
     ----------

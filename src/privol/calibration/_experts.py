@@ -22,7 +22,7 @@ _BALANCE = math.sqrt(0.5)
 
 @dataclass(frozen=True)
 class Experts:
-    """What the aggregation of magnitudes is told of the reports.
+    """The parameters of the reports for the aggregation of magnitudes.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ def experts_of(
     betting : Betting
         Of the noise; its largest bet bounds the rates.
     smallest, largest : float
-        Radii, in units of 1 over the gradients' bound: the first, and what the last reaches at the least.
+        Radii, in units of 1 over the gradients' bound: the first, and a lower bound of the last.
     per_decade : int
         Radii to a factor of 10.
     prior_decay : float

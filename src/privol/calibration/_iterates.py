@@ -52,7 +52,7 @@ class ReleaseSchedule:
     Attributes
     ----------
     every : int
-        Every so many rows; 0 where ``rows`` lists them.
+        The number of rows between two releases; 0 if ``rows`` lists them.
     rows : ndarray of int64
         Ascending row numbers, 1-based; empty where ``every`` is set.
     horizon : int

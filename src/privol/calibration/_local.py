@@ -26,7 +26,7 @@ _SMALL, _LARGE = 1e-30, 1e30
 
 @dataclass(frozen=True)
 class Coin:
-    """What coin betting is told of the reports.
+    """The parameters of the reports for coin betting.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Coin:
 
 @dataclass(frozen=True)
 class GradientTerms:
-    """How a gradient is taken of a row: what a device has to know besides the report.
+    """How the gradient of a row is computed: what a device must know in addition to the report.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class LocalCalibration:
 
     @property
     def gradients(self) -> GradientTerms:
-        """What a device needs to know besides the report."""
+        """What a device must know in addition to the report."""
         problem = self.problem
         return GradientTerms(problem.loss, problem.intercept, problem.x_bound, problem.y_bound)
 

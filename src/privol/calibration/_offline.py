@@ -328,7 +328,7 @@ def certificate(gradient_norm: float, loss: Loss, slope: float) -> float:
     Raises
     ------
     InvalidParameter
-        Which names what sets it: the bounds, not the certificate, which nobody gave.
+        It names the bounds that cause it, not the certificate, which the caller did not give.
     """
     if 0.0 < gradient_norm <= _LARGE:
         return gradient_norm

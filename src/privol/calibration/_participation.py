@@ -81,7 +81,7 @@ def mu_with_taught(taught: Sequence[float], learnt: float, factor: Callable[[int
     learnt : float
         What all rows cost where they are learnt.
     factor : callable
-        What so many rows cost where they are learnt, in multiples of what one costs.
+        The cost of 1, 2, ... learnt rows, in multiples of the cost of one.
     rows_per_user : int
 
     Returns
@@ -120,7 +120,7 @@ def factor_of_sums(
     renewed : bool
         Whether epochs like the last one follow, as many as there are rows for. Else there is one.
     rows_per_user, user_separation : int
-        A user has at most so many rows, any two at least so many rows apart.
+        A user has at most this many rows, any two at least this many rows apart.
 
     Returns
     -------

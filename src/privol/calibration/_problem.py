@@ -45,7 +45,7 @@ class Problem:
     weight : float
         The largest class weight.
     rows_per_user, user_separation : int
-        The budget is for all rows of a user: at most so many, any two at least so many rows apart. 1 and 1: for a row.
+        For all rows of a user: at most this many, any two at least this many rows apart. 1 and 1: for a row.
 
     Raises
     ------

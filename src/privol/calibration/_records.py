@@ -36,7 +36,7 @@ def mechanism_record(plan: RunPlan, ended: int | None = None) -> dict[str, Any] 
     ----------
     plan : RunPlan
     ended : int, optional
-        Of a run whose single release came after so many rows instead of at the horizon.
+        For a run whose single release came after this many rows instead of at the horizon.
 
     Returns
     -------

@@ -97,7 +97,7 @@ def arena(
     (scikit-learn and River, online; a linear model and trees of all rows at once), and with it DP-SGD in one pass, its
     settings chosen in hindsight, and diffprivlib. Everyone has the same rows in the same order, and labels 100 rows
     late. Figures are of all rows but the first quarter, which may teach an encoding, of the second half, and of the
-    last sixth, which nobody learns.
+    last sixth, which is not learnt.
 
     \b
     Writes into DIR:

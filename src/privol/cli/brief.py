@@ -33,7 +33,7 @@ def show_run(record: Mapping[str, Any], *, verbose: bool) -> None:
 
 
 def brief_report(record: Mapping[str, Any]) -> list[RenderableType]:
-    """Return what somebody wants to know of a run first: what holds, what was learnt, how good it is, what comes next.
+    """Return the most important facts about a run: its guarantee, what was learnt, how good it is, what comes next.
 
     Parameters
     ----------

@@ -39,9 +39,9 @@ def load_libraries() -> None:
     """Import pyarrow and scikit-learn's base, but not what they bring without need, which takes longer than both.
 
     Both would import pandas if it is there, for frames of which a command has none: while they look for it, there is
-    none. Other modules come when somebody uses them. The classes are scikit-learn's own, so that learners of a command
-    are what they are everywhere else. For processes of the command line only: whoever imports privol decides alone what
-    is imported besides.
+    none. Other modules are loaded when they are used. The classes are scikit-learn's own, so that learners of a command
+    are what they are everywhere else. For processes of the command line only: a program that imports privol decides
+    itself what else is imported.
     """
     with _without("pandas"):
         import pyarrow

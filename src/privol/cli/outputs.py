@@ -96,7 +96,7 @@ class RunDirectory:
         Must not exist, or be an empty directory; its parent must exist. ``None``: ``privol-run`` in the current
         directory, numbered if taken.
     gone_on : bool
-        A run is there, and goes on: nothing is reserved, and nothing is removed.
+        A run exists and continues: nothing is reserved, and nothing is removed.
     shown : str, optional
         What messages call it. Default: its path.
     """

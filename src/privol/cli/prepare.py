@@ -51,7 +51,7 @@ class Ready:
     encoder : PrivateEncoder or None
         What has learnt it.
     unsized : bool
-        Whether nobody knows how many rows there are: the horizon is only that of the first epoch.
+        Whether the number of rows is unknown: the horizon is only that of the first epoch.
     taught : callable or None
         Reads the rows that taught, where these are others than are learnt and may be read again.
     """

@@ -271,9 +271,9 @@ def learn_rows(
     command : dict
         What is kept of the command that began the run, to resume it; and of what taught the encoding, for the record.
     kept : dict or None
-        What :meth:`privol.state.State.read` says of the run that goes on; None: a new one.
+        What :meth:`privol.state.State.read` returns for a run that resumes; None: a new one.
     rest : bool
-        Whether it goes on with the rows after those that are learnt.
+        Whether it resumes with the rows after the learnt ones.
     **options
         As those of ``privol run``.
     """

@@ -42,7 +42,7 @@ class GroupedCommand(click.Command):
     basics : str
         Names of the parameters that ``--help`` shows: the others are there for ``--help-on TOPIC``. Empty: all are.
     details : str
-        What ``--help-on all`` says besides.
+        Further text of ``--help-on all``.
     learners : tuple of str
         Learners that are topics too: what each of them takes of the options of ``of_learners``.
     of_learners : frozenset of str

@@ -138,7 +138,7 @@ def learn_parts(
     command : dict
         What is kept of the command that began the run, to resume it.
     kept : dict or None
-        What :meth:`privol.state.State.read` says of the run that goes on; None: a new one.
+        What :meth:`privol.state.State.read` returns for a run that resumes; None: a new one.
     crew : Crew
         Entered.
     **options

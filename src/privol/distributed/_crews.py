@@ -19,7 +19,7 @@ class Session(ABC):
     """Parts that workers hold, for as long as one fit takes; a context manager, which lets go of them.
 
     A question is a function of the part and of its arguments alone: what a worker keeps between two of them only saves
-    time. So another worker can answer in the place of one that died, and the same.
+    time. So another worker can replace one that failed, with the same answers.
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
@@ -44,7 +44,7 @@ class Session(ABC):
         InvalidRow, StreamError, InvalidParameter
             What a worker refuses with, with the name of the part before it.
         PartFailure
-            If nobody can answer for a part any more, or its rows are not those that were first read.
+            If no worker can answer for a part any more, or its rows are not those that were first read.
         """
         for part, found in zip(self.parts, self._ask(question, arguments), strict=True):
             yield result_of(found, part, self._digests)

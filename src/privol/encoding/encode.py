@@ -85,7 +85,7 @@ class SchemaEncoder:
         self._markers = schema.missing_cells
         self._written = Written(self._markers, schema.file.get("decimal", "."))
         self._target = self.schema.target if target else None
-        # nobody asks again about columns whose rows were already counted by users
+        # columns whose rows were already counted by users are not requested again
         counts = target and self.schema.user is not None and columns.facts.user is None
         self._user = str(self.schema.user.column) if counts and self.schema.user else None
         self._key = str(self.schema.delay.key) if target and self.schema.delay else None

@@ -1,4 +1,4 @@
-"""How users and keys are told apart: one rule for columns of every type and for rows handed over one by one."""
+"""How users and keys are distinguished: one rule for columns of every type and for single rows."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Lesson:
         try:
             used = run.take(rows)
             self._taken += used
-            self._come[0] = max(self._come[0], self._taken)  # never fewer than before, whoever reads it and when
+            self._come[0] = max(self._come[0], self._taken)  # never fewer than before, for any reader at any time
             if run.done:
                 account.ask()
                 self._conclude(run)

@@ -161,7 +161,7 @@ def least_count(rows: int, noise: float) -> float:
 
 
 def noise_of(histograms: int, mu: float, adjacency: str) -> float:
-    """Return the standard deviation that makes so many histograms mu-GDP together, rounded up."""
+    """Return the standard deviation that makes a number of histograms mu-GDP together, rounded up."""
     if math.isinf(mu):
         return 0.0
     moved = 2 * histograms if adjacency == "replace" else histograms

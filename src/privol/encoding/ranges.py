@@ -1,4 +1,4 @@
-"""Public ranges of numbers: one map to a public interval for all rows, which looks at no data."""
+"""Public ranges of numbers: one map to a public interval for all rows, independent of the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cells of a column of text mean: one look at each text tells numbers, times and missing cells apart."""
+"""The meaning of cells in a text column: one pass over the texts separates numbers, times and missing cells."""
 
 from __future__ import annotations
 

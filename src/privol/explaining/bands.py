@@ -52,7 +52,7 @@ class ModelNoise:
     across : ndarray of float64, shape (n_features,), or None
         Variance of each weight of a feature, the intercept left out; weights of different features are independent.
     along : ndarray of float64, shape (n_scores, n_features), or None
-        What there is besides: these vectors over the scores, times one number of variance 1 for each feature.
+        A further part: these vectors over the scores, times one number of variance 1 for each feature.
     """
 
     kind: str

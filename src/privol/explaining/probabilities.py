@@ -27,7 +27,7 @@ def cut_of(learner: LedgeredModel, schema: Schema | None, n_features: int, n_cla
     ----------
     learner : LedgeredModel
     schema : Schema or None
-        That encodes its rows, and tells how long they usually are. Without one nobody knows, and none counts as cut.
+        The schema of its rows, which gives their usual norm. Without one this is unknown, and none counts as clipped.
     n_features : int
         Of the encoded rows.
     n_classes : int

@@ -315,7 +315,7 @@ def optimise_blt(
     objective : {"max", "mean"}
         Error to minimise.
     rows_per_user, user_separation : int, default=1
-        Of noise that covers so many rows of a user, 1 to 1024, any two at least so many steps apart.
+        For noise that covers this many rows of a user, 1 to 1024, any two at least this many steps apart.
 
     Returns
     -------
@@ -341,13 +341,13 @@ _Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def _places(steps: int, rows: int, apart: int) -> _Places:
-    """Steps before the worst places of a user's rows, for those that fit, and the rows of C from there on."""
+    """Steps before the worst positions of a user's rows, for those that fit, and the rows of C from there on."""
     lags = np.array([j * apart for j in range(min(rows, -(-steps // apart)))], dtype=np.int64)
     return lags, steps - lags
 
 
 def _user_square(log: NDArray[Any], weight: NDArray[Any], places: _Places) -> Any:
-    """Squared change by a user's rows together, in the worst places."""
+    """Squared change by all rows of a user, in the worst pattern."""
     alone, before = products_of_columns(log, weight, *places)
     return np.sum(alone) + 2.0 * np.sum(before)
 

@@ -55,7 +55,7 @@ def factorization(
     steps : int
         Rows after which a prefix sum is used; 1 to 2**48.
     buffers : int, default=4
-        At most so many buffers for ``"blt"``, 1 to 8; the others do not use it. Fewer are taken where more would not
+        At most this many buffers for ``"blt"``, 1 to 8; the others do not use it. Fewer are taken where more would not
         help.
     bandwidth : int, optional
         Steps that C of ``"banded"`` reaches, 1 to 65,536 (see :class:`Banded`); the others do not use it. Default: of
@@ -67,10 +67,10 @@ def factorization(
     discount : float, default=1.0
         1e-100 to 1; below 1 for discounted sums: that of ``discount**(t - i) w_i`` over the rows up to t.
     window : int, optional
-        For sliding sums: that of the last so many rows. Both are for "blt", "sqrt", "banded" and "independent", and
+        For sliding sums: the number of last rows in a sum. Both are for "blt", "sqrt", "banded" and "independent", and
         only one.
     rows_per_user, user_separation, leaf : int, default=1
-        What the noise is to cover: so many rows of a user, any two at least so many rows apart, ``leaf`` rows a step.
+        The noise covers this many rows of a user, any two at least this many rows apart, with ``leaf`` rows per step.
         The error that parameters are chosen by is then that of such noise.
 
     Returns
@@ -147,7 +147,7 @@ class Design:
     buffers, bandwidth, objective, theta, omega
         As for :func:`factorization`.
     rows_per_user, user_separation : int
-        What the noise is to cover: so many rows of a user, any two at least so many rows apart.
+        The noise covers this many rows of a user, any two at least this many rows apart.
     """
 
     name: str
@@ -163,7 +163,7 @@ class Design:
     user_separation: int = 1
 
     def over(self, rows: int) -> Factorization:
-        """Return the factorisation of the sums of so many rows."""
+        """Return the factorisation of the sums of a number of rows."""
         discount, window = step_workload(self.discount, self.window, self.leaf)
         return factorization(
             self.name,

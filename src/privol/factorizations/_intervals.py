@@ -21,13 +21,13 @@ __all__ = ["squares_in_intervals"]
 Table = NDArray[np.int32]
 
 _NONE = -(1 << 29)  # no such rows; two of these and all squares, 1024**2 in each of 64 heights, fit into 32 bits
-_FINEST = 256  # numbers of free rows that are told apart
+_FINEST = 256  # numbers of free rows that are distinguished
 _WORK = 200_000_000  # comparisons, more or less: some tenths of a second
 
 
 @dataclass(frozen=True)
 class _Block:
-    """So many leaves, of which ``table[c, i, j]`` is the largest sum of squares.
+    """A number of leaves with their largest sums of squares, ``table[c, i, j]``.
 
     Of c rows of a user, with i units at least before the first of them and j units at least behind the last one.
     """
@@ -50,7 +50,7 @@ class _Blocks:
         self._rows, self._separation, self._leaf, self._unit = rows, separation, leaf, unit
         self._apart = max(1, separation // unit)
         self._free = unit * np.arange(self._apart)
-        self.pairs = 0  # of numbers of rows that were looked at
+        self.pairs = 0  # of numbers of rows that were examined
 
     def single(self) -> _Block:
         """One leaf, itself not counted."""
@@ -112,7 +112,7 @@ def squares_in_intervals(
     rows : int
         No more than fit.
     separation, leaf : int
-        Any two rows are so many rows apart; rows of a leaf.
+        The smallest distance of two rows, in rows; the rows of a leaf.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def squares_in_intervals(
         Never falling. Exact where ``separation``, in lowest terms with ``leaf``, is at most 256 and the rows are few.
         Else a bound, for which distances are counted in units, rounded down.
     """
-    common = math.gcd(separation, leaf)  # rows of one such unit are never told apart
+    common = math.gcd(separation, leaf)  # rows of one such unit are never distinguished
     separation, leaf = separation // common, leaf // common
     coarse, work = _look(design, _Blocks(rows, separation, leaf, separation))
     finest = max(1, min(_FINEST, int((_WORK / max(work, 1)) ** (1 / 3))))
@@ -188,7 +188,7 @@ def _of_words(design: Smooth, blocks: _Blocks) -> _Block:
         return blocks.join(blocks.counted(within(p - 1, k)), within(p - 1, k - 1))
 
     def first(p: int, k: int, leaves: int) -> _Block:
-        """Of the first so many words: a node that does not end among them does not exist."""
+        """For the first words only: a node that does not end among them does not exist."""
         if leaves >= math.comb(p, k):
             return within(p, k)
         zeros = math.comb(p - 1, k)

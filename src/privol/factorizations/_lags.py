@@ -20,8 +20,8 @@ IntArray = NDArray[np.int64]
 #: From a lag and from numbers of rows of C that are left: the inner products of two columns.
 ProductAtLag = Callable[[int, IntArray], FloatArray]
 
-_TOGETHER = 9  # rows one after the other whose distances are told exactly
-_EXCESS = 3  # steps beyond the least distance that are told apart
+_TOGETHER = 9  # consecutive rows whose distances are exact
+_EXCESS = 3  # steps beyond the smallest distance that are distinguished
 
 
 def least_loss(product: ProductAtLag, steps: int, rows: int, separation: int, leaf: int) -> FloatArray:

@@ -61,9 +61,9 @@ def group_squares(factorization: Factorization, rows: int, *, separation: int = 
     ----------
     factorization : Factorization
     rows : int
-        Rows of the user, 1 to 1024; no more are looked at than fit.
+        Rows of the user, 1 to 1024; rows that do not fit are ignored.
     separation : int, default=1
-        Any two of these rows are at least so many rows apart, so that 1 leaves open where they stand.
+        Any two of these rows are at least this many rows apart; 1 means any positions.
     leaf : int, default=1
         Rows of the stream that are added up to one step.
 
@@ -145,7 +145,7 @@ def _of_toeplitz(
         if separation % leaf:  # not all are as close as that at once
             common = math.gcd(separation, leaf)
             loss = least_loss(product, steps, rows, separation // common, leaf // common)
-            nearest = (nearest - np.append(0.0, 2.0 * loss)) * _OUT  # what is lost has roundings of its own
+            nearest = (nearest - np.append(0.0, 2.0 * loss)) * _OUT  # the loss has its own rounding
         bounds.append(nearest)
     if separation < leaf:
         most = _in_a_leaf(separation, leaf)

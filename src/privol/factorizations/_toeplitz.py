@@ -33,7 +33,7 @@ class Toeplitz(Factorization):
     decay : float, default=1.0
         1e-100 to 1. Without ``window`` it is the discount too: the sum after step t is that of ``decay**(t - i) w_i``.
     window : int, optional
-        The sum after step t is that of the last so many rows, 1 to 2**48, without weights; ``decay`` is C's alone.
+        The sum after step t is over this many last rows, 1 to 2**48, without weights; ``decay`` is C's alone.
     """
 
     decay: float = field(default=1.0, kw_only=True)

@@ -1,7 +1,7 @@
 """The central guarantee of local reports if a trusted shuffler decides, in secret, who answers when.
 
 Sources: Feldman, McMillan and Talwar 2021 (*Hiding among the clones*), with the mass of clones that their theorem has,
-``e^-epsilon0``, and deltas of local reports accounted for anew. Proofs: docs/proofs/shuffling.md.
+``e^-epsilon0``, and deltas of local reports newly accounted for. Proofs: docs/proofs/shuffling.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST = 10**9
 _RELATIVE = 1e-9
 # Numbers of clones at which divergences are computed, in standard deviations from their mean.
 _GRID = np.concatenate([np.linspace(-38.0, -12.0, 130, endpoint=False), np.linspace(-12.0, 12.0, 1201)])
-# For a local epsilon; beyond it nobody is hidden except one user in 10^130.
+# For a local epsilon; beyond it only one user in 10^130 is hidden.
 _LARGEST = 300.0
 # The parts of delta that may be spent on reports that reveal their user, and on clones that fail.
 _SPENT = (0.02, 0.1, 0.4)

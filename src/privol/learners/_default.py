@@ -75,7 +75,7 @@ def settings_without_look(
     has_constant: bool = False,
     **budget: Any,
 ) -> dict[str, Any]:
-    """Return settings of :func:`default_learner` from public numbers alone, without a look at the rows.
+    """Return settings of :func:`default_learner` from public numbers alone, without use of the rows.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def settings_without_look(
 
 
 def steps_without_look(*, n_rows: int, x_bound: float, mu: float, fit_intercept: bool = True) -> dict[str, Any]:
-    """Return settings of :class:`NOGD` and :class:`DOLA`, which take noisy gradients, without a look at the rows.
+    """Return settings of :class:`NOGD` and :class:`DOLA`, which take noisy gradients, without use of the rows.
 
     Parameters
     ----------

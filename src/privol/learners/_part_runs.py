@@ -39,7 +39,7 @@ class PartsLearner(OnlineLearner):
 
     @abstractmethod
     def _learn_parts(self, run: Run, session: Session, sizes: tuple[int, ...]) -> None:
-        """Learn the rows of all parts, which have so many, from row ``run.state.n_rows + 1`` on."""
+        """Learn the rows of all parts, whose numbers are given, from row ``run.state.n_rows + 1`` on."""
 
     def fit_parts(self, parts: Sequence[Part], crew: Crew, *, checkpoint: Keeper | None = None) -> Self:
         """Learn the rows of several parts, which workers read and hold, in one run. Every call pays again.
@@ -66,7 +66,7 @@ class PartsLearner(OnlineLearner):
         checkpoint : privol.state.State, optional
             Directory in which the run is kept, as of :meth:`fit_stream`: of the curator, other ranks' is left alone. It
             is seen whether the state is to be kept when a step, or what a part sends of its steps at once, is learnt. A
-            curator that died goes on from there, to the same bits; all parts must then be what they were.
+            curator that failed resumes from there, to the same bits; all parts must then be unchanged.
 
         Returns
         -------
@@ -82,7 +82,7 @@ class PartsLearner(OnlineLearner):
         InvalidRow, StreamError, BudgetExceeded
             Before anything is spent or released; with the name of the part, and the number of the row in it.
         PartFailure, RankFailure
-            If nobody can answer for a part any more, or a sum is not one of rows within their bounds. The run has
+            If no worker can answer for a part any more, or a sum is not one of rows within their bounds. The run has
             ended, unless it is kept by ``checkpoint``; the ledger has what it spent.
         """
         if not crew.curator:

@@ -307,10 +307,10 @@ class Keeper(Protocol):
         """Prepare for rows that are about to be learnt."""
 
     def summed(self, rows: int) -> None:
-        """So many rows were learnt by sums that workers made of them: in the place of :meth:`learning`."""
+        """A number of rows were learnt from the sums of workers; replaces :meth:`learning`."""
 
     def learnt(self, run: Run, *, released: bool) -> bool:
-        """Note that those rows were learnt; return whether what they released may be handed out."""
+        """Record that those rows were learnt; return whether their releases may leave."""
 
     def beside(self, name: str, guarantee: Guarantee, key: bytes, settings: Any) -> tuple[Account, bytes]:
         """Open, or resume, an account for what is released beside the models; also return its noise key."""

@@ -73,7 +73,7 @@ def adopt_run(learner: OnlineLearner, run: Run, stream: RowStream | None) -> Run
 
 
 def drop_run(learner: OnlineLearner) -> None:
-    """Let a learner forget its current run, of which nothing was handed out."""
+    """Let a learner forget its current run, which has released nothing."""
     learner.__dict__.pop("_run", None)
 
 

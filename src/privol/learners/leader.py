@@ -38,7 +38,7 @@ __all__ = ["DPFTRL"]
 
 #: Rows of a step over parts, at least: each is a question to all workers.
 _FEWEST = 64
-#: What a sum of gradients may be longer than all of them in a row, by roundings.
+#: The factor by which rounding may make a sum of gradients longer than the sum of their norms.
 _LONGER = 1.0 + 1e-6
 
 

@@ -85,7 +85,7 @@ class _Minimiser(OfflineLearner):
         InvalidParameter, InvalidRow, StreamError, BudgetExceeded
             Before anything is spent or released; with the name of the part, and the number of the row in it.
         PartFailure, RankFailure
-            If nobody can answer for a part any more. Nothing was released; the budget counts as spent if the rows of
+            If no worker can answer for a part any more. Nothing was released; the budget counts as spent if the rows of
             all parts had been read before.
         SolverFailure
             As of :meth:`fit`.

@@ -196,7 +196,7 @@ def promise_beside(learner: Learner, stream: Any, n_rows: int, n_classes: int) -
 def fresh_copy(learner: Learner) -> Learner:
     """Return scikit-learn's clone of a learner, with the labels and the number of features that were declared.
 
-    Whoever makes it sees to what it spends: nobody is warned of it.
+    Its maker is responsible for its spending: there is no warning.
     """
     copy: Learner = clone(learner)
     forget_clone(copy)

@@ -1,7 +1,7 @@
 """The journal of what runs release, and the filter that lets no run start beyond the budget.
 
 A :class:`Ledger` reserves the whole of a run's plan before its first row is learnt (``open``), reads what was
-really spent from the running learner only when somebody asks, and gives back the unspent part when the run is
+really spent from the running learner only on request, and gives back the unspent part when the run is
 closed. It holds O(1) memory per run, whatever the number of rows. Everything in it is public; it sees neither
 data nor noise.
 

@@ -251,7 +251,7 @@ class Account(Shared):
             self._settle()
 
     def _count_untold(self) -> None:
-        """Count the whole reservation as spent if nobody can know better; the lock is held."""
+        """Count the whole reservation as spent if the spending is unknown; the lock is held."""
         if self._untold:
             # also in the journal's floor: later commits may not state less
             self._last = self._written = (*self._last[:2], self.reserved_mu_squared)
@@ -323,7 +323,7 @@ class Account(Shared):
     def _let_go(self, words: str) -> None:
         """End the run because its ledger is closed: the account stays open and keeps its whole reservation.
 
-        Its spending is written as by :meth:`leave`, so whoever settles the account later refunds none of it. If its
+        Its spending is written as by :meth:`leave`, so settling the account later refunds none of it. If its
         counters cannot tell, the whole reservation counts as spent.
         """
         counters = self._end(words)

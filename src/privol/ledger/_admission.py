@@ -30,7 +30,7 @@ def refusal(
     committed = sum_up(squares_of(accounts))
     pures = sum_up([share.bound_pure for share in held])
     slacks = [share.slack for share in held]
-    if sum_up(slacks) > slack:  # through included runs, which nobody admitted
+    if sum_up(slacks) > slack:  # through included runs, which were not admitted here
         return (
             f"{learner} asks for more than is left, which is nothing: earlier runs that are proved at one delta "
             f"alone hold {format_up(sum_up(slacks))} of delta, and the ledger sets a slack of {slack:g} "

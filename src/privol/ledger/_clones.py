@@ -29,7 +29,7 @@ def note_clone(original: Any, clone: Any) -> None:
 
 
 def forget_clone(clone: Any) -> None:
-    """Treat a clone as an independent estimator, because whoever made it manages its budget."""
+    """Treat a clone as an independent estimator, because its maker manages its budget."""
     _FAMILIES.pop(clone, None)
 
 

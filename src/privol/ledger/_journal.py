@@ -109,7 +109,7 @@ def read_journal(path: str | os.PathLike[str]) -> JournalRecords:
             whole = found == _digest(digest, record)
         except (ValueError, TypeError, AttributeError, KeyError):
             if last or (b"\0" in line and size + len(line) + 1 == len(content)):
-                break  # cut short by a crash: nobody was told that it had been written
+                break  # cut short by a crash: it was never reported as written
             _refuse(target, f"line {number} is damaged")
         if not whole or record.get("number") != number or (length != len(line) and not last):
             _refuse(target, f"line {number} was altered, or one before it is missing (its checksum does not match)")
@@ -258,7 +258,7 @@ class Journal:
         OSError
             If it cannot be written: the journal is then as it was before.
         StateError
-            If nobody could read the journal with it, or an interrupt struck within an earlier record.
+            If it would make the journal unreadable, or an interrupt struck within an earlier record.
         """
         if self._unsure:
             raise StateError(f"{self.path}: an interrupt struck while a record was written; open the journal again")

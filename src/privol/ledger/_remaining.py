@@ -40,6 +40,6 @@ def difference_down(limit: float, terms: list[float]) -> float:
 
 
 def format_down(x: float) -> str:
-    """Write ``x >= 0`` with 6 significant digits, rounded down: whoever asks for the printed figure gets it."""
+    """Write ``x >= 0`` with 6 significant digits, rounded down, so that a request for the printed figure succeeds."""
     decimal = Context(prec=6, rounding=ROUND_FLOOR).create_decimal(repr(x)).normalize()
     return f"{decimal:f}" if -4 <= decimal.adjusted() < 6 else f"{decimal:e}"

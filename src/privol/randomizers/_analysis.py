@@ -9,7 +9,7 @@ __all__ = ["PrivUnitG"]
 
 
 class PrivUnitG:
-    """PrivUnit with Gaussian vectors in the place of uniform directions: for analysis alone.
+    """PrivUnit with Gaussian vectors instead of uniform directions: for analysis alone.
 
     It has no ``privatize``: its reports have more variance than :class:`PrivUnit`'s, and no use here but to compare.
 

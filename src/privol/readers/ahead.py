@@ -142,6 +142,6 @@ class ReadAhead(Iterator[Item]):
             raise
 
     def close(self) -> None:
-        """End the thread; nothing more is handed out."""
+        """End the thread; nothing more is delivered."""
         self._make = None
         self._stop()

@@ -1,4 +1,4 @@
-"""CSV: a kernel reads plain lines, pyarrow all others; a second, slow look at a bad chunk locates the error."""
+"""CSV: a kernel reads plain lines, pyarrow all others; a second, slow pass over a bad chunk locates the error."""
 
 from __future__ import annotations
 

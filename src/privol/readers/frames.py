@@ -191,7 +191,7 @@ def _from_pandas(pa: Any, frame: Any, name: str) -> tuple[Any, dict[str, list[An
 
 
 class _Rows:
-    """An iterable whose first element has been looked at. A sequence can be read again."""
+    """An iterable whose first element has been inspected. A sequence can be read again."""
 
     def __init__(self, first: Any, rest: Iterator[Any], rows: Iterable[Any]) -> None:
         self.n_rows = len(rows) if isinstance(rows, Sequence) else None

@@ -163,7 +163,7 @@ class JsonColumns(Columns):
 
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
         row = 1
-        # The type that pyarrow is told for each column. A column of mixed types is left to the json module.
+        # The type given to pyarrow for each column. A column of mixed types is left to the json module.
         written = {
             name: _form(self._seen.get(name, set()), kind, float if kind == "number" else str)
             for name, kind in kinds.items()

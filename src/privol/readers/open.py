@@ -33,7 +33,7 @@ _STDIN = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a reader is told about its input, checked as far as possible without the data.
+    """The arguments of a reader about its input, checked as far as possible without the data.
 
     Attributes
     ----------

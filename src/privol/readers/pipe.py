@@ -78,7 +78,7 @@ class Input:
                 piece = read(size)
             except BlockingIOError:
                 piece = None
-            # None: whoever made the pipe set it to non-blocking
+            # None: the pipe is set to non-blocking
             if piece is not None or self._poll is None:
                 return piece or b""
             self._poll.poll()

@@ -12,7 +12,7 @@ __all__ = ["receive_answer", "receive_question"]
 
 
 def receive_question(connection: socket.socket, dim: int, *, seconds: float = 60.0) -> bytes | None:
-    """Read one question with so many coordinates: what :meth:`Device.answer` takes.
+    """Read one question with a given number of coordinates, for :meth:`Device.answer`.
 
     Parameters
     ----------

@@ -139,7 +139,7 @@ class Terms:
         return terms
 
     def noise(self, dim: int) -> ReportNoise:
-        """Return the noise of reports on these terms, of so many coordinates.
+        """Return the noise of reports on these terms, for a number of coordinates.
 
         Raises
         ------

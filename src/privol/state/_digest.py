@@ -91,7 +91,7 @@ class PartsDigest:
         self.rows += X.shape[0]
 
     def after(self, rows: int) -> PartsDigest:
-        """The digest when so many more are learnt."""
+        """The digest after this many more rows are learnt."""
         return PartsDigest(self._key, self._parts, self.rows + rows)
 
     def hexdigest(self) -> str:

@@ -1,4 +1,4 @@
-"""Runs that outlive their process: every change by a block is on the disk before any of it is handed out."""
+"""Runs that outlive their process: every change by a block is on the disk before any of it is released."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class State(KnowsTaught, GoesOn):
                 write_export(learner, export, self._files.folder, self._inputs)
                 keeping.show_export(learner, export)
             for other in self._joined.known(ledger_of(learner)):
-                entry = other.entry()  # only what the journal has was handed out
+                entry = other.entry()  # only what the journal records was released
                 other.close_at(entry.rows, entry.releases, entry.mu_squared)
             close_as_left(account, self._files.folder)
             self._files.show_model(account)
@@ -449,7 +449,7 @@ class State(KnowsTaught, GoesOn):
         self._longer = know() if small or self._beside is None else self._beside.call(know)
 
     def learnt(self, run: Run, *, released: bool) -> bool:
-        """Note that those rows were learnt; return whether what they released may be handed out."""
+        """Record that those rows were learnt; return whether their releases may leave."""
         longer, self._longer = self._longer, None
         assert longer is not None
         self._digest = longer.result() if isinstance(longer, Future) else longer
@@ -514,7 +514,7 @@ class State(KnowsTaught, GoesOn):
         self._ending = True
 
     def seal(self, learner: OnlineLearner, run: Run) -> None:
-        """The last release is made: write the model beside the secrets, where it is shown to nobody.
+        """The last release is made: write the model next to the secrets, where it is not visible.
 
         It comes out when the ledger has closed the account, which nothing undoes: a run of which the last model can be
         seen never goes on, with more rows or with others.

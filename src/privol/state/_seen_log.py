@@ -25,7 +25,7 @@ SeenArray = NDArray[np.void]
 class SeenLog:
     """A file of one entry for each learnt row, which only grows: 24 bytes a row, null rows too.
 
-    Where a stream cannot go on by it there is no file, but a digest all the same.
+    If a stream cannot resume by it, there is no file, but still a digest.
 
     Entries of a block are on the disk before its checkpoint is, and the ledger's journal has a keyed digest of all of
     them: what a crash leaves beyond that is cut off.

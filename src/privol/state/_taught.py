@@ -27,7 +27,7 @@ class KnowsTaught:
     """What :class:`State` knows of the rows before those of its run.
 
     An encoding and the model behind it together cost as much as the more expensive one, because no row is in both. That
-    is so only if whoever goes on has the same rows in the same places.
+    is so only if the resuming call has the same rows in the same positions.
     """
 
     directory: Path
@@ -45,7 +45,7 @@ class KnowsTaught:
         ----------
         blocks : callable or None
             Returns these rows as the encoding has them, block by block, for a key by whose hash they name their users
-            where these are counted. None: they cannot be read again, and nobody goes on without them.
+            where these are counted. None: they cannot be read again, and the run cannot resume without them.
         """
         key, folder = new_key(None), self._files.folder
         rows, users = (None, None) if blocks is None else _digests(key, blocks)

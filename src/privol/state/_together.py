@@ -168,7 +168,7 @@ def _read(path: Path) -> dict[int, bytes]:
 
 
 def close_as_left(account: Account, folder: Path) -> None:
-    """Close the account of a run that is not running: the journal has what it handed out, the folder what it sent."""
+    """Close the account of a run that is not running: the journal has what it released, the folder what it sent."""
     entry, rounds = account.entry(), max(_read(folder / SENT), default=0)
     spent = account.reserved_mu_squared if rounds else entry.mu_squared
     account.close_at(entry.rows, max(entry.releases, rounds), spent)

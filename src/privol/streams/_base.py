@@ -261,7 +261,7 @@ class Stream:
                 del step  # otherwise the block would stay alive until the next one is there
 
     def _steps(self, source: Source, rows: int, alive: Callable[[], None]) -> Generator[_Step]:
-        """Make the blocks after so many rows; in a thread of its own where the stream reads ahead."""
+        """Make the blocks after a number of rows; in a separate thread if the stream reads ahead."""
         fraction, row = 0.0, rows + 1
 
         def progress(now: float) -> None:

@@ -77,7 +77,7 @@ class CappedColumns(ColumnsAround):
     user : User
         By the name of its column.
     missing : frozenset of str
-        Texts that stand for a missing cell, besides the empty one: no user.
+        Texts other than the empty one that stand for a missing cell: no user.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ __all__ = ["FirstOfColumns", "FirstOfRows"]
 
 
 class FirstOfColumns(ColumnsAround):
-    """Columns without the rows after so many.
+    """Columns without the rows after a given number.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ LEARNT = "those that the run has learnt"
 
 
 def gone_on(source: Source, key: bytes, rows: int, seen: Seen, *, skip: bool) -> Source:
-    """Return a source that goes on after so many rows that were handed out; parameters as of ``Stream.go_on``.
+    """Return a source that resumes after a number of delivered rows; parameters as in ``Stream.go_on``.
 
     Parameters
     ----------

@@ -235,7 +235,7 @@ def open_stream(
     if stated is not None:
         given = {"target": None if target is False else target, "classes": classes, "positive": positive}
         given |= {"ranges": ranges, "header": header, "sep": sep, "encoding": encoding, "columns": columns}
-        if stated.rows is not None:  # it only states what becomes of their features
+        if stated.rows is not None:  # it only states how their features are used
             given = {"ranges": ranges}
             n_features = stated.rows.features if n_features is None else n_features
         for name, value in given.items():

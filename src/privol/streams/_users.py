@@ -1,4 +1,4 @@
-"""At most so many rows of each user, and not too near to each other, which a guarantee for users rests on."""
+"""A cap on the rows of each user, and a distance between them: the basis of a guarantee for users."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class CappedSource(Wrapper):
     max_rows : int
         At least 1.
     separation : int, default=1
-        Any two rows of a user that are kept are at least so many kept rows apart.
+        Any two kept rows of a user are at least this many kept rows apart.
     null : bool, default=False
         Whether the others become null rows instead of being dropped.
     max_users : int, default=2**24
@@ -112,7 +112,7 @@ class CappedSource(Wrapper):
         )
         self._users = users
         self._key: bytes | None = None
-        self._rows, self._place = 0, 0  # rows handed out before, and the place of the last of them in the input
+        self._rows, self._place = 0, 0  # rows delivered before, and the position of the last of them in the input
         self._seen: Seen = tuple
         self._whole = self
         self._note(0, 0)
@@ -124,7 +124,7 @@ class CappedSource(Wrapper):
             self.counts = {**self.counts, "too_near": near}
 
     def gone_on(self, key: bytes, rows: int, seen: Seen, rest: Callable[[Source, int], Source]) -> CappedSource:
-        """Return a source that goes on after so many rows that were handed out, by what was seen of them.
+        """Return a source that resumes after a number of delivered rows, by the record of their users.
 
         ``rest`` returns a source without its first rows; all else as of ``Stream.go_on``.
         """
@@ -206,7 +206,7 @@ class CappedSource(Wrapper):
 def kept_rows(
     table: UserTable, users: Any, name: str, row: int, *, named: bool = False
 ) -> tuple[BoolArray, npt.NDArray[np.uint64] | None]:
-    """Return which rows of users a table keeps, the first of which has this number; ``name``: of the input.
+    """Return which rows of users a table keeps, from the row with this number on; ``name``: of the input.
 
     ``named``: and their hashes, zeros for rows that are not kept.
 

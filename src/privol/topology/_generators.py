@@ -27,7 +27,7 @@ __all__ = [
     "torus",
 ]
 
-#: Squared radius of each preset, in units of log(n) / (pi n): about so many times log(n) neighbours inside the square.
+#: Squared radius of each preset, in units of log(n) / (pi n): about this times log(n) neighbours inside the square.
 PRESETS: Mapping[str, float] = MappingProxyType({"sparse": 1.5, "medium": 3.0, "dense": 6.0})
 
 _ATTEMPTS, _PAIRS = 1000, 2**27  # draws, and pairs examined in all of them

@@ -236,7 +236,7 @@ def transition_bound(min_weight: float, window: int, n_nodes: int) -> Transition
         eta of Assumption 2, above 0, at most 1: of all weights that are not 0, **those of the diagonal included**,
         which the printed assumption forgets and without which the lemma is false.
     window : int
-        N: the links of any so many consecutive rounds connect all nodes.
+        N: the links of any N consecutive rounds connect all nodes.
     n_nodes : int
         m.
 
@@ -303,7 +303,7 @@ def joint_window(schedule: MixingSchedule, rounds: int) -> int | None:
     ----------
     schedule : MixingSchedule
     rounds : int
-        Rounds 1 to this are looked at.
+        Rounds 1 to this are examined.
 
     Returns
     -------

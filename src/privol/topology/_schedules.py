@@ -44,7 +44,7 @@ class MixingSchedule(ABC):
     min_weight : float
         eta of Assumption 2: no weight of any round is smaller, unless it is 0; the diagonal never is.
     window : int or None
-        N of Assumption 2, for certain: the links of any so many consecutive rounds connect all nodes. ``None``: true of
+        N of Assumption 2, for certain: the links of any N consecutive rounds connect all nodes. ``None``: true of
         long windows with high probability only; :func:`joint_window` finds what holds of the rounds of a run.
     """
 

@@ -29,9 +29,9 @@ class NotChecked(Exception):
 
 
 class Mechanism(NamedTuple):
-    """What a mechanism costs, by the noise that was drawn, in words what that is, and what else was looked at.
+    """What a mechanism costs, by the noise that was drawn, a description of it, and other checks.
 
-    ``price``: of rows of a user, so many rows apart at least, a mu, or of ``pure`` an epsilon; NotChecked where only
+    ``price``: for a number of a user's rows at a distance, a mu, or of ``pure`` an epsilon; NotChecked where only
     their number times that of one is known. ``slack``: of what is proved at one delta, that delta. ``most``: number of
     releases that it is the price of; ``first``: the price of the first so many; ``ends``: rows before the only one.
     """
