@@ -22,7 +22,6 @@ __all__ = ["MPI", "PartsOfFile", "learn_parts", "resume_parts", "run_parts"]
 
 #: The value of ``--workers`` for the processes of an MPI job.
 MPI = "mpi"
-_FIT = ("adaptive", "dpftrl", "pqftl", "objective-perturbation", "output-perturbation")
 #: Options that need the rows here, or in one stream, with the values that request nothing.
 _NOT_HERE: dict[str, Any] = {
     "private_metrics": None, "metric_windows": None, "delay": None, "drop": None, "cross": (), "schema_share": None,
@@ -91,8 +90,11 @@ def _check(ctx: click.Context, options: Mapping[str, Any]) -> None:
     """Refuse options that need the rows in this process."""
     from click.core import ParameterSource
 
-    if options["learner"] not in (None, *_FIT):
-        raise click.UsageError(f"--workers is for --learner {', '.join(_FIT)}; found {options['learner']}")
+    from ..learners import ALL_LEARNERS
+
+    if options["learner"] is not None and not hasattr(ALL_LEARNERS[options["learner"]], "fit_parts"):
+        able = ", ".join(sorted(name for name, kind in ALL_LEARNERS.items() if hasattr(kind, "fit_parts")))
+        raise click.UsageError(f"--workers is for --learner {able}; found {options['learner']}")
     if options["file"] in (None, "-"):
         raise click.UsageError("--workers read files: give a FILE, a directory, or a quoted pattern of FILEs")
     for name, nothing in _NOT_HERE.items():
