@@ -1,4 +1,4 @@
-"""What floating point adds to the figures that privacy rests on: the unit, the outward factor, and bounds.
+"""The effect of floating point on the figures of privacy: the unit, the outward factor, and bounds.
 
 Two kinds of rounding are charged. *Public figures* (a sensitivity, a scale) are computed here in Python, once; each is
 multiplied by :data:`UP` at the end, or is exact and then rounded up (:func:`ceil_double`, :func:`sum_up`). *What the

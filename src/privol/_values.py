@@ -335,7 +335,7 @@ def single_row(x: Any, width: int, *, learnt: int, refuse: bool) -> FloatArray:
 
 
 def _why(value: Any) -> str | None:
-    """What a message says about a value that is not a number; None if it is a number or missing."""
+    """The words of a message for a value that is not a number; None if it is a number or missing."""
     try:
         number_of(value)
     except Exception as error:

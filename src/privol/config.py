@@ -1,4 +1,4 @@
-"""What this installation consists of."""
+"""The components of this installation."""
 
 from __future__ import annotations
 

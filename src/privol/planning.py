@@ -1,4 +1,4 @@
-"""What a budget means before anything is spent: the noise of every release relative to the signal.
+"""The meaning of a budget before anything is spent: the noise of every release relative to the signal.
 
 Everything here is public arithmetic, without any data.
 """

@@ -63,7 +63,7 @@ def as_river(learner: Any, *, classes: Sequence[Any] | None = None, features: Se
 
 
 class _Wrapped:
-    """What both kinds share. Rows are dicts; missing and additional features are no errors, as in River.
+    """The base of both kinds. Rows are dicts; missing and additional features are no errors, as in River.
 
     A feature that a row lacks is 0 for a learner and a missing cell for :class:`PrivateClassifier` and
     :class:`PrivateRegressor`. Features that the first row (or ``features``) did not have are left out. Both depend on
@@ -84,7 +84,7 @@ class _Wrapped:
 
     @property
     def guarantee_(self) -> Guarantee:
-        """Of the learner."""
+        """The guarantee of the learner."""
         return cast("Guarantee", self.learner.guarantee_)
 
     def close(self) -> None:

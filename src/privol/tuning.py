@@ -113,7 +113,7 @@ def _before_zero(m: int, bits: np.random.Generator) -> int:
 
 @dataclass(frozen=True)
 class _OneRun:
-    """What one row may cost in a fit, or in its score: pure differential privacy, or anything within mu-GDP."""
+    """The cost of one row in a fit, or in its score: pure differential privacy, or anything within mu-GDP."""
 
     epsilon: float
     mu: float | None = None
@@ -538,11 +538,11 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         return account.ledger
 
     def predict(self, X: ArrayLike) -> Any:
-        """Of the released model: class labels or targets, shape (n,)."""
+        """Return the released model's class labels or targets, shape (n,)."""
         return self._fitted().predict(X)
 
     def predict_proba(self, X: ArrayLike) -> Any:
-        """Of the released model, where it has probabilities: shape (n, n_classes)."""
+        """Return the released model's probabilities, if it has them: shape (n, n_classes)."""
         return self._fitted().predict_proba(X)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:

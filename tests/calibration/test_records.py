@@ -10,7 +10,7 @@ from privol.calibration import mechanism_record
 
 @pytest.mark.parametrize("kind", [DPFTRL, NOGD])
 def test_gradients_with_a_bound_of_their_own_are_said_to_be_cut(kind):
-    """Of a loss's own bound a checker may take the smaller change of a gradient, of a given one never."""
+    """A checker may use the smaller change of a gradient for a loss's own bound, but never for a given one."""
     for bound in (None, 0.3):
         record = mechanism_record(kind(gradient_bound=bound).calibrate(3, 100))
         assert record["cut"] == (bound is not None)

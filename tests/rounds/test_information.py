@@ -30,7 +30,7 @@ def test_mutual_information_is_that_of_the_joint_law():
 
 
 def test_both_bounds_hold_against_more_digits():
-    """Of random channels: the sum in double precision is a digit or two away from the exact one, on either side."""
+    """For random channels, the sum in double precision is a digit or two away from the exact one, on either side."""
     rng = np.random.default_rng(0)
     for size in (2, 3, 8, 40):
         for _ in range(5):

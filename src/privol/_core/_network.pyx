@@ -310,7 +310,7 @@ cdef class NetworkRun(ReportRun):
 
     @property
     def messages(self) -> int:
-        """What nodes of the whole network have sent to others in all complete rounds."""
+        """The messages of the whole network's nodes to others in all complete rounds."""
         return self.it.messages
 
     def models(self):

@@ -564,7 +564,7 @@ cdef class RowCode:
         return True
 
     cdef int side(self, int32_t at, int32_t *place, double *value) noexcept:
-        """What a column contributes to a cross, with places counted from its first feature."""
+        """The contribution of a column to a cross, with positions counted from its first feature."""
         cdef Column *column = &self.columns[at]
         cdef int32_t n = column.side_entries
         if column.kind == OF_TEXT:

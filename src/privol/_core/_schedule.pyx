@@ -71,7 +71,7 @@ cdef class Schedule:
         return self.c.gain
 
     def rounding(self, int64_t t) -> float:
-        """What rounding alone adds to the sensitivity after row t."""
+        """The addition of rounding alone to the sensitivity after row t."""
         cdef pv_schedule c = self.c
         c.diameter = 0.0
         return pv_schedule_sensitivity(&c, t)

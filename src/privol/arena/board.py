@@ -127,7 +127,7 @@ class Board:
 
     @property
     def seen(self) -> list[str]:
-        """What was chosen with the streams; the streams used for nothing come first."""
+        """The use of each stream; unused streams come first."""
         return sorted({self._about[name]["seen"] for name in self.streams})
 
     def _without(self) -> list[str]:

@@ -33,7 +33,7 @@ _IMPOSSIBLE = -30.0  # log-odds of a label that the encoding has not learnt
 
 @dataclass(frozen=True)
 class Played:
-    """What someone predicted, and how long it took.
+    """The predictions of an entrant, and how long they took.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ def _blocks(n: int, block: int) -> Iterator[slice]:
 
 
 def _log_odds(model: Any, X: Any, classes: int) -> FloatArray:
-    """What figures are computed from; for several classes, logarithms of the shares of one-against-all models."""
+    """The input of the figures; for several classes, logarithms of the shares of one-against-all models."""
     found: FloatArray = model.decision_function(X)
     if classes == 2:
         return found

@@ -19,7 +19,7 @@ _FORMAT, _VERSION = "privol.arena", 1
 
 
 class Key(NamedTuple):
-    """What identifies a run; ``epsilon`` is None for entrants without privacy."""
+    """The key of a run; ``epsilon`` is None for entrants without privacy."""
 
     stream: str
     entrant: str

@@ -1,4 +1,4 @@
-"""What an arena runs on: tables, the user's files, synthetic streams, and the rows of each, cut once for all."""
+"""The data of an arena: tables, the user's files, synthetic streams, and the rows of each, cut once for all."""
 
 from __future__ import annotations
 

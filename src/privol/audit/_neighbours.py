@@ -21,7 +21,7 @@ _DIFFERENCES = 12  # ways in which a row may differ, at most
 
 @dataclass(frozen=True)
 class Domain:
-    """What rows a claim is for: the range of each column, and a bound on their length.
+    """The rows that a claim covers: the range of each column, and a bound on their length.
 
     Parameters
     ----------

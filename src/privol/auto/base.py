@@ -1,4 +1,4 @@
-"""What both estimators share: scikit-learn's contract, the ways in which rows come in, and what has been released."""
+"""The base of both estimators: scikit-learn's contract, the ways in which rows arrive, and the releases."""
 
 from __future__ import annotations
 
@@ -451,7 +451,7 @@ class PrivateModel(LearnsLive):
 
     @property
     def guarantee_(self) -> Guarantee:
-        """What both phases guarantee together, even while they run; without a model, the encoding's."""
+        """The joint guarantee of both phases, even while they run; without a model, that of the encoding."""
         if "learner_" not in vars(self) and "_course" in vars(self):
             found: Guarantee = self.encoder_.guarantee_
             return found

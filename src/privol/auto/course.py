@@ -52,7 +52,7 @@ class RowBlock:
 
 @dataclass
 class EncodedRows:
-    """What is promised about rows that a learnt schema encodes: a stream whose rows arrive while it runs.
+    """The promises about rows that a learnt schema encodes: a stream whose rows arrive while it runs.
 
     ``blocks`` are rows for a learner that takes all of them at once.
     """

@@ -373,7 +373,7 @@ def _sensitivities(iterates: IterateCalibration, weights: str, rows: int, radius
 
 
 def _times(sensitivity: float, row: float, together: int) -> float:
-    """What all rows of a user move, as a multiple of what one moves, rounded down; their number if it equals that."""
+    """The effect of all rows of a user over that of one, rounded down; their number if the two are equal."""
     if not row < sensitivity:
         return 1.0
     factor = sensitivity / row

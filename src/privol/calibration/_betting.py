@@ -36,7 +36,7 @@ _UP = 1.0 + 2.0**-48  # more than the rounding of a second moment
 
 @dataclass(frozen=True)
 class Betting:
-    """What a coin-betting learner needs to know of its reports; all public.
+    """The facts about its reports that a coin-betting learner needs; all public.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Betting:
 
     @property
     def step(self) -> float:
-        """What one report adds to y, for a direction of norm 1."""
+        """The addition of one report to y, for a direction of norm 1."""
         return 0.5 * self.proxy + self.lipschitz * self.lipschitz
 
 

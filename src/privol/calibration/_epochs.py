@@ -124,7 +124,7 @@ class Epochs:
         return math.sqrt(self.variance_before(epoch) + (self.of(epoch).std(step) ** 2 if step else 0.0))
 
     def condition(self) -> str:
-        """What the guarantee of a run says about its epochs."""
+        """The statements of a run's guarantee about its epochs."""
         lengths = f"{self.rows[0]:,} rows each"
         if self.last > 0:
             lengths = f"{self.rows[0]:,} rows, twice as many and so on"

@@ -462,7 +462,7 @@ def _constraint_pays(loss: Loss, bounds: tuple[float, float, float], adjacency: 
 
 @dataclass(frozen=True)
 class _Rounding:
-    """What the kernels' rounding adds, derived operation by operation in docs/proofs/iterates.md."""
+    """The additions of the kernels' rounding, derived operation by operation in docs/proofs/iterates.md."""
 
     ball: bool
     lanes: float  # roundings of a sum over columns in eight lanes

@@ -96,7 +96,7 @@ class LeastSquaresCalibration:
         return self.sums.claim
 
     def shift(self, epoch: int, step: int) -> float:
-        """What is added to the matrix for its noise after a step of an epoch; the squares of all epochs add up."""
+        """The shift of the matrix for its noise after a step of an epoch; the squares of all epochs add up."""
         last = self.epochs.last
         now = float(self.shifts[min(epoch, last), step.bit_length() - 1]) if step else 0.0
         if epoch == 0:

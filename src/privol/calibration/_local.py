@@ -208,7 +208,7 @@ class LocalCalibration:
 
 
 def betting_of(report: ReportNoise, *, theta: float, proxy: str, calibration: str) -> Betting:
-    """What coin betting needs to know of reports.
+    """The facts about reports that coin betting needs.
 
     Parameters
     ----------

@@ -331,7 +331,7 @@ def _power(report: ReportNoise, gradient_bound: float, batch: int) -> float:
 
 
 def _threshold_factor(threshold: str, l1: float | None, dim: int) -> float:
-    """What the threshold multiplies: the standard deviation of noise, or the step length."""
+    """The factor of the threshold: the standard deviation of noise, or the step length."""
     if threshold == "noise":
         return math.sqrt(2.0 * math.log(max(dim, 2))) if l1 is None else number(l1=l1, at_least=0.0, at_most=_LARGE)
     if threshold == "none":

@@ -108,7 +108,7 @@ class ObjectiveCalibration:
 
 
 class Law(NamedTuple):
-    """What calibration must know about a row: ``slope`` L and ``curve`` c bound the loss's derivatives, R the row."""
+    """The row facts that calibration needs: ``slope`` L and ``curve`` c bound the loss's derivatives, R the row."""
 
     slope: float  # R L
     curve: float  # R^2 c; for the logistic loss R^2, as phi'' = p (1 - p) at |phi'| = p

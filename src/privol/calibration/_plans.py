@@ -1,4 +1,4 @@
-"""What the plans of all runs have in common."""
+"""The common base of the plans of all runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["RunPlan"]
 
 
 class RunPlan(Protocol):
-    """What every calibration of a run says: all of it public, and what a run is begun with.
+    """The base of all calibrations of a run: all of it public, and the input of the run.
 
     ``mu`` is the parameter of Gaussian differential privacy of the whole run, infinite without noise; sensitivities and
     deviations are those of the model that is released after a row. ``user_factor``: what all rows of a user cost, in

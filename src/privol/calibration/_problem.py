@@ -1,4 +1,4 @@
-"""What a run is about, and what it may spend: the public records that calibrations start from."""
+"""The problem of a run and its budget: the public records from which calibrations start."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SMALL, _LARGE = 1e-30, 1e30  # within these, no square in the kernels leaves th
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What is learnt, from rows of which size and number: all of it public.
+    """The problem of a run: the loss, and the size and number of its rows; all of it public.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What a run may spend, and how noise is made of it: public.
+    """The budget of a run, and how noise follows from it: public.
 
     Attributes
     ----------

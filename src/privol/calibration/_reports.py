@@ -49,7 +49,7 @@ _ROUNDING = (
 
 
 class Proxy(NamedTuple):
-    """What coin betting must know of a report's noise xi, unbiased.
+    """The facts about a report's unbiased noise xi for coin betting.
 
     Attributes
     ----------

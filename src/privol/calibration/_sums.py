@@ -37,7 +37,7 @@ _MOST_ROUNDING = 0.1  # largest charge for rounding in discounted and sliding su
 
 @dataclass(frozen=True)
 class PrintedNoise:
-    """What the source's algorithm calls Algorithm 5 with: its noise is that, whatever one row really changes.
+    """The arguments with which the source calls Algorithm 5, which set its noise whatever one row really changes.
 
     Attributes
     ----------

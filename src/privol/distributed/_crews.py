@@ -50,7 +50,7 @@ class Session(ABC):
             yield result_of(found, part, self._digests)
 
     def digests(self) -> list[bytes]:
-        """What the rows of each part are known by, in the order of the parts: once they have been asked about.
+        """The digests of the rows of each part, in the order of the parts, once they have been requested.
 
         A function of the rows without a key: **secret**.
         """

@@ -20,7 +20,7 @@ class Part(Protocol):
 
     @property
     def name(self) -> str:
-        """What errors call the part."""
+        """The name of the part in errors."""
 
     def open(self) -> Any:
         """Return a stream of the rows, as ``fit_stream`` takes it; the worker calls this."""
@@ -124,7 +124,7 @@ class Answer:
 
 
 class Held:
-    """What a worker holds of a part: made by the first question, or again after another worker held it."""
+    """A worker's data of a part: made by the first question, or again after another worker held it."""
 
     def __init__(self, reading: Reading, part: Part) -> None:
         self._reading, self._part, self._lock = reading, part, Lock()

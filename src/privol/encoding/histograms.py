@@ -1,4 +1,4 @@
-"""What the phases of an encoding count in a column: histograms of which each row moves one cell, and their decisions.
+"""The histograms that the phases of an encoding count in a column, one cell per row, and their decisions.
 
 Exact counts are kept here and handed only to the mechanism of :mod:`privol.encoding.learning`; ``decide`` receives the
 counts with their noise.
@@ -44,7 +44,7 @@ _TIME_CELLS = Cells(np.linspace(-(2.0**31), 3 * 2.0**31, 129)[:-1], np.linspace(
 
 
 class Values:
-    """What the cells of one column of a batch hold and how many rows hold it, by distinct text.
+    """The values of one column of a batch, and how many rows have them, by distinct text.
 
     ``pointed`` is as for :meth:`privol.readers.written.Written.values`.
     """

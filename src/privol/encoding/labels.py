@@ -31,7 +31,7 @@ def _plain(label: Any) -> Any:
 
 
 def label_key(label: Any) -> Key:
-    """What labels are compared by: 1, 1.0, True, "1", " +1.0" and "true" are one label; None is a missing one."""
+    """The key for comparing labels: 1, 1.0, True, "1", " +1.0" and "true" are one label; None is a missing one."""
     if type(label) is str:  # first, because asking whether it is a number takes longer than all the rest
         label = label.strip()
         return _text_key(label) if label else None

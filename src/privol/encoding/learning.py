@@ -68,7 +68,7 @@ _CYCLES = ("day", "week", "year")
 
 @dataclass(frozen=True)
 class CountedPhase:
-    """What a phase has released, as its guarantee needs it. Public.
+    """The releases of a phase, in the form that its guarantee needs. Public.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the first rows show of a column, and the table of a schema that may fit it."""
+"""The facts that the first rows show about a column, and a schema table that may fit it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ENOUGH = 50
 
 
 class Look:
-    """What the first rows show of one column.
+    """The facts that the first rows show about one column.
 
     Parameters
     ----------

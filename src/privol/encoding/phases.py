@@ -68,7 +68,7 @@ _FEATURES = 320.0, 0.1, 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class EncodingPlan:
-    """What learning an encoding costs, before a row is read. Public.
+    """The cost of learning an encoding, before a row is read. Public.
 
     Attributes
     ----------

@@ -95,7 +95,7 @@ class _Maker:
         )
 
     def _told(self, text: str) -> tuple[float, int]:
-        """What a text means that needs a slower reader."""
+        """The meaning of a text that needs a slower reader."""
         import pyarrow
 
         told = Told(pyarrow.array([text], pyarrow.string()), self._written, pointed=True)

@@ -44,7 +44,7 @@ _DERIVED = (
 
 @dataclass(frozen=True)
 class Schema:
-    """What is public of a table: the meaning of its columns.
+    """The public facts about a table: the meaning of its columns.
 
     Everything in a schema is public knowledge and must have been known without the rows: ranges, levels, labels,
     numbers of buckets, caps. privol cannot check that; ranges or levels taken from the private rows void the guarantee.
@@ -194,7 +194,7 @@ class Schema:
 
     @property
     def file(self) -> dict[str, Any]:
-        """What ``[file]`` states: the format, and fields of ``CsvOptions`` (lists as tuples)."""
+        """The content of ``[file]``: the format, and fields of ``CsvOptions`` (lists as tuples)."""
         return dict(self.file_options)
 
     @property
@@ -210,7 +210,7 @@ class Schema:
 
     @property
     def taught_by(self) -> str:
-        """What each row that taught the schema contributed: counts in histograms, or votes."""
+        """The contribution of each row that taught the schema: counts in histograms, or votes."""
         return "histograms" if self.rows is None else "votes of rows for their features"
 
     @property

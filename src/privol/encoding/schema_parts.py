@@ -49,7 +49,7 @@ MISSING = "(missing)"
 UNKNOWN = "(unknown)"
 
 LEAST_SQUARE = Fraction(1, 256)
-"""What a column adds to the square of a row's norm, on average, at the least."""
+"""The smallest average contribution of a column to the square of a row's norm."""
 # Subtracting the mean rounds once: a square may exceed the computed one by at most this share.
 _ROUNDING = 1 + Fraction(1, 2**40)
 

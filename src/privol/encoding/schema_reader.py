@@ -439,7 +439,7 @@ class SchemaReader:
         return Learnt(rows, mu, adjacency, private, **self._users_taught(found, rows))
 
     def _users_taught(self, found: Mapping[str, Any], rows: int) -> dict[str, Any]:
-        """What is said about users of the rows that taught: nothing, or both the phases and the rows per user."""
+        """The statements about users of the rows that taught: none, or both the phases and the rows per user."""
         if not found.keys() & {"phases", "rows_per_user", "user_separation"}:
             return {}
         given = found.get("phases")

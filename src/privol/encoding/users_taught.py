@@ -1,4 +1,4 @@
-"""What all rows of a user that teach cost together: in whichever phases they are, in the worst case.
+"""The joint cost of all rows of a user that teach, in any phases, in the worst case.
 
 A phase is a Gaussian mechanism on sums. Replacing m rows moves these at most m times as far as one does, so m rows in a
 phase cost m times the mu of one; the squares of phases add up (``docs/proofs/participation.md``, section 8).

@@ -268,7 +268,7 @@ def in_target_units(score: Mapping[str, float], span: tuple[float, float]) -> di
 
 
 class TargetSums:
-    """What the best constant comes to on targets that come block by block; of the task only one of both.
+    """The loss of the best constant on targets that arrive block by block; the task uses one of the two.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ def is_null(scores: FloatArray) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Task:
-    """What is evaluated: a loss, of one score or of one for each class, and the class weights.
+    """The subject of an evaluation: a loss, of one score or of one for each class, and the class weights.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ _NEARLY = 0.99  # of the radius
 
 @dataclass(frozen=True)
 class ModelNoise:
-    """What the noise of privacy does to the weights of a released model. Public.
+    """The effect of the privacy noise on the weights of a released model. Public.
 
     Attributes
     ----------

@@ -151,7 +151,7 @@ def _look(design: Tree | Smooth | Independent, blocks: _Blocks) -> tuple[NDArray
 
 
 def _of_tree(design: Tree, blocks: _Blocks) -> _Block:
-    """Of the tree left halves are nodes, and the blocks of the steps' bits; of Honaker's every half is."""
+    """In the tree, left halves and the blocks of the steps' bits are nodes; in Honaker's design every half is."""
     every = isinstance(design, Honaker)
     within = [blocks.single()]  # of 2**j leaves, itself not counted
     for _ in range(design.steps.bit_length() - 1):
@@ -179,7 +179,7 @@ def _side_by_side(steps: int, parts: list[_Block], blocks: _Blocks) -> _Block:
 
 
 def _of_words(design: Smooth, blocks: _Blocks) -> _Block:
-    """Of words of p bits with k ones those that begin with 0 are a node, where others begin with 1."""
+    """Among words of p bits with k ones, those that begin with 0 are a node, if others begin with 1."""
 
     @functools.cache
     def within(p: int, k: int) -> _Block:

@@ -1,4 +1,4 @@
-"""What several rows of one user move together, wherever in the stream they stand.
+"""The joint effect of several rows of one user, in any positions of the stream.
 
 A user has at most ``rows`` rows, any two of them at least ``separation`` apart. Their leaves change by a vector of norm
 1 for every row, so what is perturbed changes by a sum of columns of C, one for every row. No column has a negative

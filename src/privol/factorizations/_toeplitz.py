@@ -47,7 +47,7 @@ class Toeplitz(Factorization):
 
     @property
     def discount(self) -> float:
-        """What a row's weight in the sum is multiplied with at every step."""
+        """The factor of a row's weight in the sum at every step."""
         return self.decay if self.window is None else 1.0
 
     def weight(self, step: int) -> float:

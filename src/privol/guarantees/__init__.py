@@ -1,4 +1,4 @@
-"""What a run can promise: the arithmetic of privacy budgets, and the guarantee as a record.
+"""The promises of a run: the arithmetic of privacy budgets, and the guarantee as a record.
 
 Everything here is pure arithmetic on public numbers; nothing in this module sees data or noise. Logarithms
 are natural, ``mu`` is the parameter of Gaussian differential privacy (the sensitivity divided by the noise's

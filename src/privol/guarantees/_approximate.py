@@ -104,7 +104,7 @@ def group_slack(parameter: float, slack: float, rows: int) -> float:
 
 
 class Bound(NamedTuple):
-    """What mechanisms guarantee together, in the three figures that all composition goes through.
+    """The joint guarantee of mechanisms, in the three figures on which all composition is based.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the sentence of a guarantee says about users: for all rows of a user, and for one of their rows."""
+"""The part of a guarantee's sentence about users: for all rows of a user, and for one of their rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def delta_of_noise(delta: float, rows_per_user: int | None) -> float:
 
 
 def _whose_rows(found: Guarantee, dropped: str = "") -> str:
-    """What about the users is the same in neighbouring streams."""
+    """The facts about users that neighbouring streams share."""
     if found.users_fixed:
         return f"which rows are whose{dropped} is held fixed and is not hidden."
     found_so = ""
@@ -71,7 +71,7 @@ def _figures(found: Guarantee, parameter: float, epsilon: float, slack: float) -
 
 
 def about_users(found: Guarantee, parameter: float | None) -> str:
-    """What the figures for one row mean for all rows of a user; ``parameter`` is theirs."""
+    """The meaning of the figures for one row for all rows of a user; ``parameter`` is theirs."""
     epsilon, bound = found.user_epsilon(), found.user_bound
     if parameter is None or epsilon is None or bound is None:
         return "several rows of one person are not protected as one."
@@ -90,7 +90,7 @@ def about_users(found: Guarantee, parameter: float | None) -> str:
 
 
 def about_row(found: Guarantee) -> str:
-    """What the figures for all rows of a user mean for one row."""
+    """The meaning of the figures for all rows of a user for one row."""
     row = found.row
     if math.isinf(row.parameter):
         return f"{most_rows(found)}."
@@ -99,7 +99,7 @@ def about_row(found: Guarantee) -> str:
 
 
 def change_of_users(found: Guarantee) -> str:
-    """What a neighbouring stream may change."""
+    """The permitted differences of a neighbouring stream."""
     if found.adjacency == "replace":
         return "replace all rows of one user, where they are, by any other admissible rows"
     return "replace all rows of one user by null rows, which contribute nothing"

@@ -1,4 +1,4 @@
-"""What the best of a random number of runs guarantees: closed forms, rounded towards the larger loss.
+"""The guarantee of the best of a random number of runs: closed forms, rounded towards the larger loss.
 
 Proofs: docs/proofs/selection.md.
 """

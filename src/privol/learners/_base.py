@@ -1,4 +1,4 @@
-"""What all online learners share: scikit-learn's contract, labels, the life of a run, the public export.
+"""The base of all online learners: scikit-learn's contract, labels, the life of a run, the public export.
 
 A learner goes through a sequence of runs. A run has a public plan, a secret compiled state, an account in a ledger, and
 released models. ``fit`` and ``fit_stream`` are whole runs; ``partial_fit`` and ``learn_one`` continue the current run

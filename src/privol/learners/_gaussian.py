@@ -1,4 +1,4 @@
-"""What learners with Gaussian noise share: the feasible set, the guarantee, the arguments of every compiled run."""
+"""The base of learners with Gaussian noise: the feasible set, the guarantee, the arguments of every compiled run."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class GaussianLearner(OnlineLearner, Generic[P]):
         return self.guarantee_of(plan, private=False, bit_source="not drawn yet")
 
     def _conditions(self) -> tuple[str, ...]:
-        """What the guarantee says in addition about this learner."""
+        """Further statements of the guarantee about this learner."""
         return ()
 
     def _most_rows(self, horizon: int) -> int:

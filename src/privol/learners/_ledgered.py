@@ -1,4 +1,4 @@
-"""What all learners share: the ledger they pay from, checks of rows, labels as the kernels read them."""
+"""The base of all learners: the ledger that pays, checks of rows, labels as the kernels read them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class LedgeredModel(ReleasedModel):
 
     @abstractmethod
     def _promise(self, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
-        """What a fit of this many rows would guarantee, before anything is spent."""
+        """The guarantee of a fit of this many rows, before anything is spent."""
 
     def declare_classes(self, classes: ArrayLike) -> Self:
         """Declare the public labels before the first row: it can come by ``learn_one``, and ``fit`` looks for none."""

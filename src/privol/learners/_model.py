@@ -148,7 +148,7 @@ class ReleasedModel(NamedFeatures, ShowsGuarantee, BaseEstimator):  # type: igno
 
     @property
     def guarantee_(self) -> Guarantee:
-        """What the whole run guarantees, whether or not all of it has happened yet."""
+        """The guarantee of the whole run, whether or not all of it has happened yet."""
         guarantee: Guarantee = self._public("guarantee")
         return guarantee
 

@@ -1,4 +1,4 @@
-"""What learners of many nodes share: who hears whom, the noise of a message, the guarantee, the nodes' models."""
+"""The base of learners of many nodes: who hears whom, the noise of a message, the guarantee, the nodes' models."""
 
 from __future__ import annotations
 
@@ -397,7 +397,7 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
 
     @property
     def communication_(self) -> dict[str, float]:
-        """What the nodes of the network have sent to each other: public.
+        """The messages that the nodes of the network have sent to each other: public.
 
         ``messages``, one a round to each neighbour that a mixing matrix has a weight for; ``bytes``, 8 for each
         coordinate; ``bits_per_row``, of the rows that the whole network has learnt (all, once its run has ended).
@@ -419,7 +419,7 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
 
 
 class _Spread:
-    """What a run needs to know about the ranks that its nodes are spread over.
+    """The facts that a run needs about the ranks over which its nodes are spread.
 
     Attributes
     ----------

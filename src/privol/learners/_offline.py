@@ -1,4 +1,4 @@
-"""What the offline learners share: all rows in one fit, one release, one charge."""
+"""The base of the offline learners: all rows in one fit, one release, one charge."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class OfflineLearner(LedgeredModel):
         """Compute the model and perturb it."""
 
     def _conditions(self) -> tuple[str, ...]:
-        """What the guarantee says in addition about this learner."""
+        """Further statements of the guarantee about this learner."""
         return ()
 
     # ---- learning ----------------------------------------------------------------------------------

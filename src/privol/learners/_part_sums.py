@@ -91,7 +91,7 @@ def _objective(
 
 @dataclass(frozen=True)
 class _Problem:
-    """What is minimised over the rows; the same for all parts."""
+    """The objective over the rows; the same for all parts."""
 
     name: str  # a name, because users' own losses cannot be compared
     loss: Loss = field(compare=False)
@@ -244,7 +244,7 @@ class HeldLeaves(_HeldInOrder):
 
 @dataclass(frozen=True)
 class Steps:
-    """Whose gradients are added up to steps: the same for all parts and steps of a run."""
+    """The loss and settings of the gradients in a step: the same for all parts and steps of a run."""
 
     name: str  # of its own, as losses of users' own cannot be compared
     problem: Problem = field(compare=False)
@@ -286,7 +286,7 @@ class HeldSteps(_HeldInOrder):
 
 
 class PartsOfRows:
-    """What all parts together state about their rows, with the attributes of a stream.
+    """The joint statements of all parts about their rows, with the attributes of a stream.
 
     A user may have rows in several parts, so the caps of the parts are added. If a part has no cap, or counts by
     another column, nothing is stated about users.
@@ -345,7 +345,7 @@ class RowsThere:
 
 
 class _PartsSums:
-    """What a minimiser needs to know about rows, collected from all parts and joined in the order of the parts.
+    """The facts that a minimiser needs about rows, collected from all parts and joined in their order.
 
     The sums of the gradient are joined exactly, except for the rounding of their low halves (``docs/proofs/solver.md``,
     section 3); sums that only steer steps are simply added. All summands are overwritten.

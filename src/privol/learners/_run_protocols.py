@@ -33,7 +33,7 @@ class RowBlock(Protocol):
 
 
 class RowStream(Protocol):
-    """What ``fit_stream`` reads: any object with these attributes, such as :func:`privol.open_stream` returns.
+    """The input of ``fit_stream``: any object with these attributes, such as :func:`privol.open_stream` returns.
 
     Four more attributes enter the guarantee if they exist: ``rows_per_user``, the most rows of a user (None: unknown);
     ``user_separation``, the least distance between any two of them (default 1); ``user``, what tells users apart (a
@@ -155,12 +155,12 @@ def _with_taught(stream: Any, guarantee: Guarantee, plan: UserCost | None) -> Gu
 
 
 def _factor(user: float, row: float, most: int) -> float | None:
-    """What all rows of a user cost, as a multiple of one row's cost; rounded down, because it is a divisor."""
+    """The cost of all rows of a user, as a multiple of one row's cost; rounded down, because it is a divisor."""
     return less_than_all(max(user / row / UP, 1.0), most)
 
 
 def learnt_before(stream: Any) -> Any:
-    """What earlier rows of the stream, before those that are learnt, taught; None if there are none."""
+    """The lesson of earlier rows of the stream, before the learnt ones; None if there are none."""
     learnt = getattr(getattr(stream, "schema", None), "learnt", None)
     return learnt if learnt is not None and getattr(stream, "first_row", 1) > learnt.rows else None
 

@@ -24,7 +24,7 @@ __all__ = ["BANCO", "AgnosticBANCO"]
 
 
 class _Betting(GradientReportLearner):
-    """What both learners share: every model is allowed, and points have no step length."""
+    """The base of both learners: every model is allowed, and points have no step length."""
 
     epsilon: float
     wealth: float

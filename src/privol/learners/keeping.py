@@ -1,4 +1,4 @@
-"""What code that keeps runs on the disk, such as :class:`privol.state.State`, needs from learners.
+"""The interface of learners for code that keeps runs on the disk, such as :class:`privol.state.State`.
 
 It begins runs, rebuilds them from what was kept, and hands them to their learner. A :class:`Run` holds the compiled
 state, whose ``secret_arrays`` are **secret**, noise key included: nothing here is for users.

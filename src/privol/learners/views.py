@@ -1,4 +1,4 @@
-"""What other rooms read from a learner and its runs: public names for what estimators keep behind underscores.
+"""The view of other rooms on a learner and its runs: public names for attributes behind underscores.
 
 An estimator shows its user what was released. The rooms above need a little more: the progress of a run, the checked
 parameters, rows as the learner reads them. All of it is public except :func:`raw_counts`. What a kept run needs,

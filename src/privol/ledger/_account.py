@@ -22,7 +22,7 @@ __all__ = ["Account", "Counters", "Counts", "Revoke"]
 Counts = tuple[int, int, float]
 """Rows learnt, models (or windows) released, and ``mu^2`` spent on them."""
 Counters = Callable[[], Counts]
-"""What a run shows its account: its :data:`Counts` so far.
+"""The view of a run for its account: its :data:`Counts` so far.
 
 Of a run of kind "pure" ``mu^2`` may be a part of the reservation only if so much is Gaussian differential privacy by
 itself; its epsilon is spent as a whole, as soon as there is a release or ``mu^2`` is above 0. So is a run of kind

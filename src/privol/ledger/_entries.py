@@ -1,4 +1,4 @@
-"""What a ledger states as spent: by one run, and by all of them together."""
+"""The spending that a ledger states: of one run, and of all of them together."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Share(NamedTuple):
 
     @property
     def bound(self) -> Bound:
-        """What composes: its mu and pure epsilon, of kind "approximate" beside its slack, and the slack."""
+        """The composable figures: mu and pure epsilon, for kind "approximate" without its slack, and the slack."""
         if self.guarantee.kind != "approximate":
             return Bound(self.mu, self.pure_epsilon, 0.0, self._collision if self.guarantee.unit == "user" else 0.0)
         return self.guarantee.bound if self.slack > 0.0 else Bound(0.0, 0.0)

@@ -53,7 +53,7 @@ def from_json(x: Any) -> float:
 
 @dataclass(frozen=True)
 class JournalRecords:
-    """What a journal says.
+    """The content of a journal.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ def read_journal(path: str | os.PathLike[str]) -> JournalRecords:
 
 
 class Step(NamedTuple):
-    """What a run had spent when it wrote to its journal.
+    """The spending of a run when it wrote to its journal.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What is left of sums, rounded so that no figure is understated."""
+"""The rest of a limit after sums, rounded so that no figure is understated."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Shared:
 
 
 class LostLedger:
-    """What an unpickled learner has in place of its shared ledger: it cannot learn with it."""
+    """The substitute for the shared ledger of an unpickled learner, which cannot learn with it."""
 
     def __repr__(self) -> str:
         return "<the ledger of the process that pickled this>"

@@ -25,7 +25,7 @@ class _Stopped(Exception):
 
 
 class _Shelf(Generic[Item]):
-    """What the two threads share. The thread refers only to this, so that a dropped iterator can be collected."""
+    """The state of both threads. The thread refers to this alone, so that a dropped iterator can be collected."""
 
     def __init__(self, depth: int, size: Callable[[Item], int]) -> None:
         self.pid = os.getpid()

@@ -1,4 +1,4 @@
-"""What every reader of rows is: a source of pieces, in flat memory."""
+"""The base of all readers of rows: a source of pieces, in constant memory."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ PAUSE = Piece(np.empty((0, 0)), None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known about an input before its rows are read, and what is promised about them.
+    """The facts about an input before its rows are read, and the promises about them.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class Reader(ABC):
 
     @property
     def name(self) -> str:
-        """What messages call the input."""
+        """The name of the input in messages."""
         return self.facts.name
 
     @abstractmethod

@@ -194,7 +194,7 @@ class LineFile:
 
     @property
     def name(self) -> str:
-        """What messages call the file: its name without the folder."""
+        """The name of the file in messages: without the folder."""
         return self.facts.name
 
     @property

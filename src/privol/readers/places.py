@@ -27,7 +27,7 @@ _IGNORED = (".", "_")
 
 
 class State(NamedTuple):
-    """What tells whether a file has changed."""
+    """The values that show whether a file has changed."""
 
     identity: tuple[int, ...]
     size: int

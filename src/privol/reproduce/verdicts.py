@@ -269,7 +269,7 @@ class Result:
 
     @property
     def how(self) -> str:
-        """What differs, or how much was compared."""
+        """The differences, or how much was compared."""
         checks = self.measured.checks
         if self.quick:
             return "a small size, on rows that come with privol or are drawn; the paper's figures are of full size"

@@ -26,7 +26,7 @@ __all__ = ["Device"]
 
 
 class _Agreed(NamedTuple):
-    """What a device remembers about terms that it has accepted."""
+    """A device's memory of terms that it has accepted."""
 
     terms: bytes
     gradients: PointGradients

@@ -14,7 +14,7 @@ __all__ = ["PartsDigest", "RowDigest"]
 
 
 class RowDigest:
-    """What a checkpoint knows rows by: it finds rows that are not those learnt.
+    """The digest by which a checkpoint recognises rows: it detects rows other than the learnt ones.
 
     128 bits of a fast hash for each of targets, values and places. It is no cryptographic one, but begins with secret
     seeds: who does not know the key cannot choose rows that collide.
@@ -63,7 +63,7 @@ class RowDigest:
 
 
 class PartsDigest:
-    """What a checkpoint of a run over parts knows rows by: all of theirs, and how many are learnt.
+    """The digest by which a checkpoint of a run over parts recognises rows: all rows, and how many are learnt.
 
     Which rows these are follows from the parts, so any other row in any of them makes another digest.
 

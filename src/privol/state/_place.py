@@ -22,7 +22,7 @@ __all__ = ["GoesOn", "users_key"]
 
 
 class GoesOn(ABC):
-    """What :class:`State` knows about the position of its run in the stream."""
+    """The position of a run in the stream, as :class:`State` knows it."""
 
     directory: Path
     _files: Checkpoints

@@ -24,7 +24,7 @@ Taught = Callable[[bytes], Iterable[Any]]
 
 
 class KnowsTaught:
-    """What :class:`State` knows of the rows before those of its run.
+    """The rows before those of a run, as :class:`State` knows them.
 
     An encoding and the model behind it together cost as much as the more expensive one, because no row is in both. That
     is so only if the resuming call has the same rows in the same positions.

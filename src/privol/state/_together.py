@@ -128,7 +128,7 @@ class Together(Alone):
 
 
 class _Sent:
-    """What a rank has sent, by digest, on the disk before it leaves: no message is ever sent in two versions.
+    """The messages of a rank, by digest, on the disk before they leave: no message is ever sent in two versions.
 
     A run that continues from a checkpoint makes the messages after it again, with the same noise. If they differed,
     because rows differ or because another rank sent something else this time, the difference of two versions would be a
@@ -160,7 +160,7 @@ class _Sent:
 
 
 def _read(path: Path) -> dict[int, bytes]:
-    """What was sent, by round."""
+    """The sent messages, by round."""
     content = path.read_bytes() if path.exists() else b""
     # an entry that a crash cut short belongs to a message that never left
     whole = len(content) // _ENTRY.size * _ENTRY.size

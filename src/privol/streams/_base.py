@@ -1,4 +1,4 @@
-"""What every stream is: the pieces of a source, regrouped into numbered blocks."""
+"""The base of all streams: the pieces of a source, regrouped into numbered blocks."""
 
 from __future__ import annotations
 

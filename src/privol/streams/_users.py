@@ -40,7 +40,7 @@ NULL_CONDITION = (
 
 
 def condition_of(separation: int, *, null: bool) -> str:
-    """What a cap assumes."""
+    """The assumptions of a cap."""
     return NULL_CONDITION if null else CAP_CONDITION if separation == 1 else APART_CONDITION
 
 
