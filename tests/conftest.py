@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import os
 import signal
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +34,20 @@ for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIV
 
 SLOW = ("slow", "statistical", "process", "mpi")
 
-# What tests are collected from stays to the end. The collector would go through all of it again and again: it waits for
-# the end of the collection, and passes over what is there then.
-gc.disable()
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What tests are collected from stays to the end, and the garbage collector would go through it again and again.
 
-def pytest_collection_finish() -> None:
-    gc.collect()
-    gc.freeze()
-    gc.enable()
+    It waits for the end of the collection, and passes over what is there then.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

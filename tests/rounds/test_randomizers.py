@@ -412,6 +412,10 @@ def test_what_is_refused():
         PrivUnit(dim=54, epsilon=16.0)
     with pytest.raises(InvalidParameter, match="dim"):
         TwoPoint(dim=2, epsilon=1.0)
+    for kind in ("gaussian", "laplace", "l2_laplace", "cap", "sign"):  # no plan without noise but the plain one
+        for scale in (0.0, -1.0, 1e-300, 1e300, math.inf, math.nan):
+            with pytest.raises(InvalidParameter, match="scale must be"):
+                Report(kind=kind, dim=1 if kind == "sign" else 3, bound=1.0, scale=scale)
 
 
 def test_a_device_cannot_be_copied():
