@@ -1,9 +1,8 @@
 """All benchmarks, one after another: ``python bench/all.py``; ``--quick`` takes few rows and rounds.
 
 It first prints the processor, its instruction sets and the libraries, without which figures mean little; then the
-output
-of each script. ``--only PATTERN`` selects scripts by name, ``--list`` shows their commands. Exit code 1: a script
-failed.
+output of each script. ``--only PATTERN`` selects scripts by name, ``--list`` shows their commands. Exit code 1: a
+script failed.
 """
 
 from __future__ import annotations

@@ -3,13 +3,11 @@
 Dense rows (n = 10^6, d = 54; n = 10^5 with columns of very different scales) and sparse ones (CSR, n = 10^5,
 d = 47,236, 73 entries per row). Every side must reach a point whose gradient, in sum form, is at most ``1e-9 R n`` by
 privol's certificate: scikit-learn's tolerance is lowered by factors of ten until it does, and only that run is timed.
-All
-sides alternate within a round; the figures are the smallest of ``--rounds``; quote the ratios.
+All sides alternate within a round; the figures are the smallest of ``--rounds``; quote the ratios.
 
 With ``--diffprivlib PYTHON``, the interpreter of an environment with diffprivlib 0.6.6 (scikit-learn before 1.6, NumPy
 before 2.3): whole private fits of the Covertype rows that come with privol, or (``--covtype``) of all, compared with
-its
-LogisticRegression, at the same epsilon, bound and l2. Its solver stops at its default tolerance.
+its LogisticRegression, at the same epsilon, bound and l2. Its solver stops at its default tolerance.
 
 Then single passes, compared with the machine's limits: gradients with one reading of the rows by
 ``numpy.add.reduce``, Hessians with BLAS's product of matrices of the same shape, which makes both triangles.

@@ -1,8 +1,7 @@
 """Seconds of a fit over parts of the rows: ``python bench/parts.py``, and with ``--ranks`` under mpiexec.
 
 Rows are made where they are held, so nothing is read. For each crew, alternating, the medians of ``--rounds``: the
-whole
-fit without making rows, the questions, and the cost of a question that involves no rows (docs/parts.md).
+whole fit without making rows, the questions, and the cost of a question that involves no rows (docs/parts.md).
 
     mpiexec -n 2 python bench/parts.py --ranks       (--rows, --dim, --parts: more points)
 

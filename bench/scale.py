@@ -7,8 +7,7 @@ has rows per second and resident memory by tenth of the stream. All three must e
 noise is seeded to allow this comparison), and each ledger must state the cost of one run.
 
 ``sparse`` learns synthetic rows of 40 of d hashed features by DPFTRL with a model every 10,000 rows: the cost of a
-step,
-of its rows, and of the passes over all coordinates and their noise.
+step, of its rows, and of the passes over all coordinates and their noise.
 """
 
 from __future__ import annotations

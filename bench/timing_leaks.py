@@ -1,8 +1,7 @@
 """The time that privol takes, by the content of the rows: the figures of docs/limitations.md, "Time".
 
 ``python bench/timing_leaks.py``: nanoseconds per row, median of interleaved repetitions and the middle half of them,
-for
-streams that differ only in their rows. Nothing is asserted: it shows what an observer of time sees.
+for streams that differ only in their rows. Nothing is asserted: it shows what an observer of time sees.
 """
 
 from __future__ import annotations

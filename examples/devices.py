@@ -7,12 +7,12 @@
     python examples/devices.py --listen 127.0.0.1:7000 --features 54 --users 100000 --out model
     python examples/devices.py rows.csv --target outcome --classes no,yes --connect 127.0.0.1:7000 --epsilon 1
 
-Without --listen or --connect this process plays the devices, and starts the learner as another one, which is told
+Without --listen or --connect this process plays the devices and starts the learner as another process, which receives
 public numbers alone. Every row is a user, who answers once. --epsilon (with --delta, or --leakage) is what the learner
-asks for, and what devices accept at most: with --connect that is their owner's choice, and a learner that asks for less
-noise gets no report. What crosses the connection is public but for what it says of who takes part; put TLS around it
-where it leaves a machine. With --seed the devices' noise is reproducible, so NOT PRIVATE, and the model is compared
-with the estimator's that has rows and learner in one process: the same bits.
+requests, and the most that devices accept: with --connect that is their owner's choice, and a learner that requests
+less noise gets no report. The traffic is public except for the identity of the participants; put TLS around it if it
+leaves a machine. With --seed the devices' noise is reproducible, so NOT PRIVATE, and the model is compared with that of
+the estimator, which has rows and learner in one process: the same bits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from privol.rounds import Collector, Device, receive_answer, receive_question
 from privol.state import load_model, save_model
 
 LEARNERS = {"ldpsgd": LDPSGD, "multiscale": MultiscaleSGD, "banco": BANCO, "miogd": MIOGD}
-PATIENCE = 30.0  # seconds for an answer; then the round is asked again, of the next device
+PATIENCE = 30.0  # seconds for an answer; then the next device gets the round
 
 
 # ---- the learner: it never sees a row -----------------------------------------------------------------------------
@@ -59,10 +59,10 @@ def make_learner(options: argparse.Namespace, horizon: int) -> Any:
 
 
 def play_learner(options: argparse.Namespace) -> None:
-    """Ask the devices that connect, one after the other, until the horizon is used up."""
+    """Ask the devices that connect, one after another, until the horizon is used up."""
     learner = make_learner(options, options.users)
     if get_loss(options.loss).kind == "classification":
-        learner.declare_classes([0, 1])  # places in --classes, which devices know: those of learners are sorted
+        learner.declare_classes([0, 1])  # positions in --classes, which devices know: those of learners are sorted
     collector = Collector(learner, options.features)
     refused = 0
     with socket.create_server(address(options.listen)) as server:
@@ -72,7 +72,7 @@ def play_learner(options: argparse.Namespace) -> None:
             with connection:
                 try:
                     ask_devices(collector, connection)
-                except (InvalidMessage, OSError) as error:  # nothing was learnt of it: the round is asked again
+                except (InvalidMessage, OSError) as error:  # nothing was learnt from it: the round is asked again
                     refused += 1
                     print(f"round {collector.round}, a device was dropped: {error}", flush=True)
     learner.close()
@@ -82,7 +82,7 @@ def play_learner(options: argparse.Namespace) -> None:
 
 
 def ask_devices(collector: Collector, connection: socket.socket) -> None:
-    """Play rounds with what is on the other side, a device or many one after the other, until it leaves."""
+    """Play rounds with the other side, one device or many one after another, until it leaves."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.settimeout(PATIENCE)
     while not collector.done:
@@ -105,7 +105,7 @@ def open_rows(options: argparse.Namespace) -> Any:
 
 
 def users(stream: Any, most: int) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield every user's row and target, at most so many."""
+    """Yield every user's row and target, up to a number of users."""
     left = most
     for block in stream:
         X = block.X if isinstance(block.X, np.ndarray) else block.X.toarray()
@@ -116,11 +116,11 @@ def users(stream: Any, most: int) -> Iterator[tuple[np.ndarray, float]]:
 
 
 def play_devices(options: argparse.Namespace, stream: Any, most: int, host: tuple[str, int]) -> int:
-    """Answer for one user after the other, and return how many did."""
+    """Answer for one user after another, and return how many answered."""
     limits = {"epsilon": options.epsilon, "delta": options.delta, "leakage": options.leakage}
     if options.leakage is not None:
         limits |= {"epsilon": None, "delta": None}
-    device = Device(  # one for all users, each with words of the noise of their own; a real one makes one report
+    device = Device(  # one for all users, each with separate words of its noise; a real device makes one report
         n_features=stream.n_features, loss=options.loss, reports=most, random_state=options.seed, **limits
     )
     with socket.create_connection(host) as connection:
@@ -132,7 +132,8 @@ def play_devices(options: argparse.Namespace, stream: Any, most: int, host: tupl
             connection.sendall(device.answer(question, x, y))
         else:
             connection.shutdown(socket.SHUT_WR)
-            while connection.recv(4096):  # a question more, until the learner has read the last report and sees the end
+            # another question, until the learner has read the last report and sees the end
+            while connection.recv(4096):
                 pass
     return device.n_reports
 
@@ -141,7 +142,7 @@ def play_devices(options: argparse.Namespace, stream: Any, most: int, host: tupl
 
 
 def play_both(options: argparse.Namespace) -> None:
-    """Start the learner as another process, play the devices, and look at the model."""
+    """Start the learner as another process, play the devices, and inspect the model."""
     stream = open_rows(options)
     most = min(options.users or math.inf, stream.n_rows or stream.count_rows())
     with tempfile.TemporaryDirectory() as folder:
@@ -226,7 +227,7 @@ def main() -> None:
 
 
 def play(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
-    """Play the part that the options say."""
+    """Play the role that the options select."""
     if options.listen:
         if not (options.features and options.users and options.out):
             parser.error("--listen needs --features, --users and --out")

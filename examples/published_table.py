@@ -59,7 +59,7 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Cell:
-    """Held-out accuracy in per cent over the repeated runs, and what the noise really guarantees."""
+    """Held-out accuracy in per cent over the repeated runs, and the real guarantee of the noise."""
 
     last: list[float]
     average: list[float]
@@ -91,7 +91,7 @@ def grid(task: Setting, folder: Path, repeats: int) -> Iterator[tuple[float, str
         for calibration in CALIBRATIONS:
             for release in RELEASES:
                 if math.isinf(epsilon) and calibration == "published":
-                    continue  # without noise the two differ in nothing but the last row
+                    continue  # without noise the two differ only in the last row
                 runs = 1 if math.isinf(epsilon) else repeats
                 run = {"epsilon": epsilon, "calibration": calibration, "release": release, **parameters}
                 yield epsilon, calibration, release, measure(rows, runs, **run)

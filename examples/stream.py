@@ -38,7 +38,7 @@ X, y = rows(20_000)
 print(f"accuracy of the last released model: {learner.score(X, y):.3f}")
 print(learner.guarantee_.sentence())
 
-# A loss of one's own: convex in the prediction, with its bounds vouched for.
+# A user's own loss: convex in the prediction, with its bounds vouched for.
 pinball = Custom(
     value=lambda p, y: max(0.9 * (y - p), 0.1 * (p - y)),
     gradient=lambda p, y: 0.1 if p > y else -0.9 if p < y else 0.0,
