@@ -101,6 +101,8 @@ LIBRARIES: dict[str, set[str] | None] = {
     "xxhash": {"state"},
     "cryptography": {"_core", "noise", "config"},
     "pyarrow": {"readers", "encoding", "streams", "cli"},
+    "adbc_driver_sqlite": {"readers"},
+    "duckdb": {"readers"},
     "dp_accounting": {"guarantees", "ledger"},
     "networkx": {"topology"},
     "mpi4py": {"distributed"},
@@ -114,6 +116,7 @@ LIBRARIES: dict[str, set[str] | None] = {
 }
 # Not installed with every privol: imported inside functions, so that the module can be imported without them.
 OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "distributed", "river", "diffprivlib"}
+OPTIONAL |= {"adbc_driver_sqlite", "duckdb"}
 
 # Imports inside functions hide a dependency, so each has a reason here. The command line may use them to start fast.
 LAZY = {

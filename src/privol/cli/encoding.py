@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ..readers.formats import by_name
+from ..readers.source_urls import is_source
 
 __all__ = [
     "encoder_for",
@@ -52,7 +53,7 @@ def learns_encoding(file: str | None, asked: bool | None, given: Mapping[str, An
     # a pipe may be live, and its user would wait for the rows that teach
     if file == _STDIN or any(given.get(name) is not None for name in _DECLARING):
         return False
-    return file is None or _has_columns(file, given.get("format"))
+    return file is None or is_source(file) or _has_columns(file, given.get("format"))
 
 
 def _has_columns(file: str, format: str | None) -> bool:

@@ -13,6 +13,7 @@ import click
 
 from .._vocabulary import OF_TARGETS
 from ..errors import BudgetExceeded, InvalidParameter, StreamError
+from ..readers.source_urls import is_source
 from .encoding import encoder_for, is_learnt, learns_encoding, spent_note, what_taught
 from .options import budget_in_epsilon, given_parameters, learner_name
 from .outputs import RunDirectory
@@ -284,6 +285,8 @@ def _counted_in_itself(file: str | None, options: Mapping[str, Any]) -> bool:
         return True
     if file == "-":
         return False
+    if is_source(file):
+        return True
     from ..streams import format_of
 
     return "parquet" in (options["format"], format_of(file).name)

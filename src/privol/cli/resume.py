@@ -12,6 +12,7 @@ import click
 
 from .._threads import set_threads
 from ..errors import StateError
+from ..readers.source_urls import is_source
 from .outputs import RunDirectory, printing
 
 __all__ = ["resume"]
@@ -102,7 +103,7 @@ def resume(
     del given["out"]
     set_threads(given.pop("threads"))
     if file is not None:
-        given["file"] = file if file == "-" else str(Path(file).absolute())
+        given["file"] = file if file == "-" or is_source(file) else str(Path(file).absolute())
     if plain:
         given |= {"diagnostics": False} | ({} if given["private_metrics"] is not None else {"delay": None})
     if rest and (given["diagnostics"] or given["private_metrics"] is not None):

@@ -194,9 +194,9 @@ def run(out: str | None, threads: int | None, **options: Any) -> None:
     """Learn a private model from the rows of FILE, once, in order.
 
     FILE is CSV, JSON lines, libsvm (plain or gz, bz2, xz, zst), Parquet, Arrow, .npy or .npz; a directory or a quoted
-    pattern of such files, in the order of their names; or - for standard input, which needs --horizon (auto: any number
-    of rows). Without FILE: 120,000 real rows that come with the package (Forest Covertype, lodgepole pine against the
-    rest).
+    pattern of such files, in the order of their names; a table of a database, sqlite:///FILE?table=NAME&order=KEY or
+    duckdb:///...; or - for standard input, which needs --horizon (auto: any number of rows). Without FILE: 120,000 real
+    rows that come with the package (Forest Covertype, lodgepole pine against the rest).
 
     What the columns mean is learnt from the first rows, within the budget; the model learns the others. Whatever the
     options and a schema say counts as public: choose it without looking at the rows.

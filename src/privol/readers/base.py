@@ -126,6 +126,8 @@ class Facts:
         Account of the run that learnt the rows before these; beside it, these rows cost nothing.
     first_row : int
         Number of the first row in the whole stream.
+    keyed : bool
+        Whether it is a database, where a row's number may change between two readings.
     """
 
     name: str
@@ -142,6 +144,7 @@ class Facts:
     user: str | None = None
     beside: str | None = None
     first_row: int = 1
+    keyed: bool = False
 
 
 class Reader(ABC):

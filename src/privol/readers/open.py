@@ -24,6 +24,8 @@ from .parquet import ParquetColumns, arrow_columns
 from .parts import PartsColumns, PartsSource
 from .pipe import is_file_object
 from .places import Folder, place_of
+from .source_urls import is_source
+from .sql import open_sql
 
 __all__ = ["OPENERS", "Options", "format_of", "is_file", "open_reader"]
 
@@ -131,6 +133,8 @@ OPENERS: dict[str, Callable[[LineFile, Options], Source | Columns]] = {
 
 
 def _open_files(data: str | os.PathLike[str] | BinaryIO, options: Options) -> Source | Columns:
+    if is_source(data):
+        return _open_source(str(data), options)
     given = data if not isinstance(data, (str, os.PathLike)) or data == _STDIN else place_of(data)
     if not isinstance(given, Folder):
         file = LineFile(given)
@@ -156,6 +160,14 @@ def _open_files(data: str | os.PathLike[str] | BinaryIO, options: Options) -> So
             rows = [*of_one_width(cast(list[LibsvmSource], rows), options.n_features)]
         whole = PartsSource(name, rows, sizes)
     return _noted(whole, any(told for _, told in recognised))
+
+
+def _open_source(url: str, options: Options) -> Columns:
+    found = open_sql(url)
+    options.only_for("a database", found.name)
+    if options.format is not None:
+        raise InvalidParameter(f"format is for files, found format={options.format!r} with {found.name}")
+    return found
 
 
 def format_of(data: str | os.PathLike[str]) -> Format:

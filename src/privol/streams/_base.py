@@ -224,6 +224,11 @@ class Stream:
         StreamError
             If rows wait for their labels, or those before the first row are left out of an input that is read once.
         """
+        if rows and self._facts.keyed:
+            raise StreamError(
+                f"{self.source}: rows of a database are not left out by their number, which changes when rows are "
+                "inserted or deleted before them: a run goes on with all of its rows, which are compared"
+            )
         if rows and not self.repeatable and self._facts.first_row > 1:
             raise StreamError(
                 f"{self.source}: the rows that taught are at the beginning of an input that can be read only once, so "
