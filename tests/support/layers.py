@@ -123,6 +123,8 @@ LAZY = {
     ("config", "cryptography"): "only the report of versions needs it",
     ("config", "privol"): "the version is read when asked for",
     ("readers", "pyarrow"): "optional: the parser without it is slower",
+    ("readers", "adbc_driver_sqlite"): "optional: only tables of SQLite need it",
+    ("readers", "duckdb"): "optional: only tables of DuckDB need it",
     ("encoding", "pyarrow"): "optional: it works on batches of pyarrow, which it finds where there are any",
     ("streams", "pyarrow"): "optional: likewise",
     ("state", "sklearn"): "a check that only an export needs",

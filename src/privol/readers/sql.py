@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -32,13 +31,12 @@ IntArray = npt.NDArray[np.int64]
 class _Database(ABC):
     """A kind of database: how its client is opened and asked."""
 
-    module: str
     package: str
 
     def __init__(self, url: SourceUrl, options: list[tuple[str, str]]) -> None:
         self.url = url
         try:
-            self.client = importlib.import_module(self.module)
+            self.client = self.load()
         except ImportError as err:
             raise StreamError(f"reading {url.title} needs {self.package}: pip install 'privol[sources]'") from err
         self._options = options
@@ -49,6 +47,10 @@ class _Database(ABC):
             raise InvalidParameter(
                 f"the {self.url.title} URL has the option {self._options[0][0]!r}, allowed are {', '.join(_OWN)}"
             )
+
+    @abstractmethod
+    def load(self) -> Any:
+        """Return the module of the client; an ImportError where it is not installed."""
 
     @property
     @abstractmethod
@@ -81,7 +83,12 @@ class _Adbc(_Database):
 
 
 class _SQLite(_Adbc):
-    module, package = "adbc_driver_sqlite.dbapi", "adbc-driver-sqlite"
+    package = "adbc-driver-sqlite"
+
+    def load(self) -> Any:
+        import adbc_driver_sqlite.dbapi
+
+        return adbc_driver_sqlite.dbapi
 
     def connect(self, stack: ExitStack) -> Any:
         self.refuse_options()
@@ -98,7 +105,12 @@ class _SQLite(_Adbc):
 
 
 class _DuckDB(_Database):
-    module, package = "duckdb", "duckdb"
+    package = "duckdb"
+
+    def load(self) -> Any:
+        import duckdb
+
+        return duckdb
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
