@@ -5,10 +5,20 @@ import numpy as np
 cimport numpy as cnp
 from libc.math cimport sqrt
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from ..errors import InvalidParameter, StateError
-from ._prefix_plan cimport ByEpoch, PrefixPlan, pv_by_epoch, pv_prefix, pv_prefix_bind, pv_prefix_go_to, pv_prefix_size
+from ._prefix_plan cimport (
+    ByEpoch,
+    PrefixPlan,
+    pv_by_epoch,
+    pv_prefix,
+    pv_prefix_bind,
+    pv_prefix_go_to,
+    pv_prefix_in_doubles,
+    pv_prefix_kept_size,
+    pv_prefix_size,
+)
 from ._losses cimport CustomCallbacks, bind_loss, callbacks_of
 from ._noise cimport first_pass, pv_wipe
 from ._rows cimport (
@@ -19,6 +29,7 @@ from ._rows cimport (
     pv_rows_bind,
     pv_rows_use,
     pv_status,
+    pv_whole,
     view_block,
 )
 from ._learner_run cimport LearnerRun, pv_method, pv_plan, pv_state
@@ -67,9 +78,6 @@ cdef extern from "runs/pv_leader.h" nogil:
     void pv_leader_end_leaf(pv_leader *it) noexcept
     pv_status pv_leader_sum(const pv_leader_plan *plan, const double *point, const pv_rows *rows, const double *y,
                             pv_state *counts, double *slopes, double *sum) noexcept
-
-cdef extern from "prefix/pv_prefix.h" nogil:
-    int pv_prefix_in_doubles(const pv_prefix *s) noexcept
 
 # What a sum of gradients may be longer than their number times their bound, relative to it: by rounding, 1e-9 at most.
 cdef double LONGER = 1e-6
@@ -210,7 +218,6 @@ cdef class LeaderRun(LearnerRun):
     cdef PrefixPlan sums
     cdef ByEpoch rows
     cdef ByEpoch variance
-    cdef int64_t n_sums
     cdef object weights
     cdef tuple tables
 
@@ -219,6 +226,8 @@ cdef class LeaderRun(LearnerRun):
                  tuning=None):
         problem = frame.problem
         cdef int64_t dim = problem.dim
+        cdef int64_t whole = pv_whole(dim)
+        cdef int64_t n_sums = pv_whole(pv_prefix_size(&sums.c))
         cdef int64_t horizon = frame.releases.horizon
         cdef int64_t j
         cdef const double[::1] by_class = np.array([] if weights is None else weights, dtype=np.float64)
@@ -229,9 +238,8 @@ cdef class LeaderRun(LearnerRun):
             raise InvalidParameter(f"the sums must be of {dim} coordinates over {horizon} rows, noisy with a source")
         if not (regularization >= 0.0 and l2 >= 0.0 and regularization + l2 > 0.0):
             raise InvalidParameter(f"no objective has regularization {regularization:g} and l2 {l2:g}")
-        self.n_sums = pv_prefix_size(&sums.c)
         self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_leader), &pv_leader_method, frame, dim,
-                   self.n_sums + dim, (2 if tuning is None else 5) * dim)
+                   n_sums + dim, (2 if tuning is None else 5) * whole)
         self.own_plan.run.magnitude = sums.c.magnitude
         self.weights = by_class
         bind_outputs(&self.own_plan.run, problem, weights, by_class)
@@ -246,15 +254,15 @@ cdef class LeaderRun(LearnerRun):
         self.own_plan.l2 = l2
         self.own_plan.cost = cost
         pv_prefix_bind(&self.it.sums, &sums.c, self.secret)
-        self.it.gradient = self.secret + self.n_sums
+        self.it.gradient = self.secret + n_sums
         self.it.point = self.public
-        self.it.start = self.public + dim
+        self.it.start = self.public + whole
         for j in range(dim):
             self.it.point[j] = self.it.start[j] = self.state.released[j]
         if tuning is not None:
-            self.it.quick = self.public + 2 * dim  # zeros, as the start is
-            self.it.slow = self.it.quick + dim
-            self.it.shown = self.it.slow + dim
+            self.it.quick = self.public + 2 * whole  # zeros, as the start is
+            self.it.slow = self.it.quick + whole
+            self.it.shown = self.it.slow + whole
             self.tune(tuning, (horizon + sums.c.leaf - 1) // sums.c.leaf)
 
     cdef int tune(self, tuning, int64_t steps) except -1:
@@ -410,19 +418,17 @@ cdef class LeaderRun(LearnerRun):
             }
         return averages | {
             "point": self.vector(self.it.point, self.plan.d),
-            "sums": self.vector(self.secret, self.n_sums).view(np.int64),
+            "sums": self.sums.memory_of(self.secret),
             "sums_counts": self.sums.counts(&self.it.sums),
         }
 
     cdef int restore_own(self, arrays) except -1:
-        cdef cnp.ndarray sums
         self.check_vector(arrays, "point", self.plan.d)
         if self.own_plan.tuning.n:
             for name in ("quick", "slow", "shown"):
                 self.check_vector(arrays, name, self.plan.d)
-        self.check_vector(arrays, "sums", self.n_sums)
+        self.check_vector(arrays, "sums", pv_prefix_kept_size(&self.sums.c))
         self.check_vector(arrays, "sums_counts", 6)
-        sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
         counts = arrays["sums_counts"]
         pv_prefix_go_to(&self.it.sums, self.sums.epoch_of(counts))
         self.sums.restore(&self.it.sums, counts)
@@ -431,12 +437,13 @@ cdef class LeaderRun(LearnerRun):
             self.fill_vector(self.it.quick, arrays, "quick", self.plan.d)
             self.fill_vector(self.it.slow, arrays, "slow", self.plan.d)
             self.fill_vector(self.it.shown, arrays, "shown", self.plan.d)
-        memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
+        self.sums.fill_memory(self.secret, arrays["sums"])
         self.it.followed = self.it.sums.first_step + self.it.sums.step
         return 0
 
     def _secret_gradient(self):
-        """The gradient of the last row that had one, unless sparse in a step of several rows: SECRET, for tests."""
+        """The gradient of the last row, unless sparse in a step of several rows: SECRET, for tests."""
+        cdef bint in_leaf = self.sums.c.leaf == 1 and pv_prefix_in_doubles(&self.it.sums)
         self.enter(False)
         with self.lock:
-            return self.vector(self.it.gradient, self.plan.d)
+            return self.vector(self.it.sums.leaf if in_leaf else self.it.gradient, self.plan.d)

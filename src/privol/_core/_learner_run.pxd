@@ -7,7 +7,7 @@ from ._geometry cimport pv_set
 from ._guarded cimport GuardedRun
 from ._losses cimport CustomCallbacks, pv_loss
 from ._noise cimport Source, pv_draws
-from ._rows cimport pv_rows, pv_status
+from ._rows cimport pv_rows, pv_status, pv_whole
 
 cdef extern from "runs/pv_run.h" nogil:
     ctypedef struct pv_outputs:

@@ -38,6 +38,7 @@ from ._rows cimport (
     read_target,
     view_block,
     view_row,
+    pv_whole,
 )
 
 cnp.import_array()
@@ -115,7 +116,7 @@ cdef class LearnerRun(GuardedRun):
         problem, schedule = frame.problem, frame.releases
         cdef int64_t dim = problem.dim
         cdef Source source = frame.source
-        cdef int64_t capacity
+        cdef int64_t capacity, whole
         cdef int64_t[::1] release_rows = np.array(schedule.rows, dtype=np.int64)
         if self.memory != NULL:
             raise StateError("a run cannot be started twice")
@@ -140,15 +141,17 @@ cdef class LearnerRun(GuardedRun):
         plan.n_releases_planned = release_rows.shape[0]
         plan.last_row = schedule.last_row
 
-        self.n_scratch, self.n_secret, self.n_public = 3 * dim, n_secret, 2 * dim + n_public
-        self.memory = <double *>PyMem_RawCalloc(self.n_scratch + self.n_secret + self.n_public, sizeof(double))
+        # every vector from the beginning of a cache line on
+        whole = pv_whole(dim)
+        self.n_scratch, self.n_secret, self.n_public = 3 * whole, n_secret, 2 * whole + n_public
+        self.memory = <double *>PyMem_RawCalloc(self.n_scratch + pv_whole(n_secret) + self.n_public + 8, sizeof(double))
         if self.memory == NULL:
             raise MemoryError
-        self.secret = self.memory + self.n_scratch
-        state.work = self.memory
-        state.released = self.secret + n_secret
-        state.released_sum = state.released + dim
-        self.public = state.released_sum + dim
+        state.work = <double *>((<size_t>self.memory + 63) // 64 * 64)
+        self.secret = state.work + self.n_scratch
+        state.released = self.secret + pv_whole(n_secret)
+        state.released_sum = state.released + whole
+        self.public = state.released_sum + whole
         start = np.ascontiguousarray(problem.domain.start(dim), dtype=np.float64)
         memcpy(state.released, cnp.PyArray_DATA(start), dim * sizeof(double))
         state.next_release = pv_next_release(plan, 0, &state.list_position)
@@ -172,7 +175,7 @@ cdef class LearnerRun(GuardedRun):
     cdef void wipe(self) noexcept:
         """Overwrite the secret numbers, values computed from them, and the noise drawn ahead."""
         if self.memory != NULL:
-            pv_wipe(self.memory, (self.n_scratch + self.n_secret) * sizeof(double))
+            pv_wipe(self.state.work, (self.n_scratch + self.n_secret) * sizeof(double))
         if self.ahead is not None:
             self.ahead.wipe()
 
@@ -266,7 +269,7 @@ cdef class LearnerRun(GuardedRun):
     cdef int run_undoably(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1:
         """Learn a block whose loss may fail on any row: then nothing of the block has happened."""
         cdef bint closed = self.closed
-        cdef size_t numbers = (self.n_secret + self.n_public) * sizeof(double)
+        cdef size_t numbers = (pv_whole(self.n_secret) + self.n_public) * sizeof(double)
         cdef size_t size = self.state_size + numbers
         cdef unsigned char *saved = <unsigned char *>PyMem_RawMalloc(size)
         if saved == NULL:

@@ -17,6 +17,8 @@ from ._prefix_plan cimport (
     pv_prefix,
     pv_prefix_bind,
     pv_prefix_go_to,
+    pv_prefix_in_doubles,
+    pv_prefix_kept_size,
     pv_prefix_read,
     pv_prefix_size,
 )
@@ -33,9 +35,6 @@ cdef extern from "prefix/pv_moments.h" nogil:
                                 double *sum) noexcept nogil
 
     pv_moments pv_moments_at(int level) noexcept
-
-cdef extern from "prefix/pv_prefix.h" nogil:
-    int pv_prefix_in_doubles(const pv_prefix *s) noexcept
 
 cdef extern from "noise/pv_draws.h" nogil:
     int pv_draws_level(const pv_draws *draws) noexcept
@@ -399,16 +398,15 @@ cdef class LeastSquaresRun(LearnerRun):
     cdef dict own_arrays(self):
         pv_least_squares_gather(&self.own)
         return {
-            "sums": self.vector(self.secret, self.n_sums).view(np.int64),
+            "sums": self.sums.memory_of(self.secret),
             "sums_counts": self.sums.counts(&self.own.sums),
         }
 
     cdef int restore_own(self, arrays) except -1:
-        self.check_vector(arrays, "sums", self.n_sums)
+        self.check_vector(arrays, "sums", pv_prefix_kept_size(&self.sums.c))
         self.check_vector(arrays, "sums_counts", 6)
-        cdef cnp.ndarray sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
         counts = arrays["sums_counts"]
         pv_prefix_go_to(&self.own.sums, self.sums.epoch_of(counts))
         self.sums.restore(&self.own.sums, counts)
-        memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
+        self.sums.fill_memory(self.secret, arrays["sums"])
         return 0

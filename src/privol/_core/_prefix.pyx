@@ -35,6 +35,7 @@ from ._prefix_plan cimport (
     pv_prefix_read,
     pv_prefix_row,
     pv_prefix_run,
+    pv_prefix_kept_size,
     pv_prefix_secret_size,
     pv_prefix_size,
     pv_prefix_upcoming,
@@ -82,7 +83,6 @@ cdef class PrefixRun(GuardedRun):
     # Raw memory of its own: __dealloc__ wipes it, and may run after the garbage collector has cleared everything else.
     cdef double *memory
     cdef size_t n_secret
-    cdef size_t n_all
     cdef int64_t dim
     cdef unsigned char *addresses
     cdef int64_t horizon
@@ -102,8 +102,8 @@ cdef class PrefixRun(GuardedRun):
         self.decide = decide
         self.draws.pass_ = first_pass()
         self.plan, self.horizon, self.dim = plan, horizon, dim
-        self.n_secret, self.n_all = pv_prefix_secret_size(&plan.c), pv_prefix_size(&plan.c)
-        self.memory = <double *>PyMem_RawCalloc(self.n_all, sizeof(double))
+        self.n_secret = pv_prefix_secret_size(&plan.c)
+        self.memory = <double *>PyMem_RawCalloc(pv_prefix_size(&plan.c), sizeof(double))
         if self.memory == NULL:
             raise MemoryError
         pv_prefix_bind(&self.s, &plan.c, self.memory)
@@ -338,12 +338,10 @@ cdef class PrefixRun(GuardedRun):
                 raise StateError("the run is closed: it has no secret state")
             if self.s.due:
                 raise StateError("a draw is due: finish() makes it")
-            memory = np.empty(self.n_all, dtype=np.uint64)
-            memcpy(cnp.PyArray_DATA(memory), self.memory, self.n_all * sizeof(double))
             return {
                 "version": np.array([STATE_VERSION]),
                 "plan": self.plan.numbers(),
-                "memory": memory,
+                "memory": self.plan.memory_of(self.memory),
                 "counts": self.plan.counts(&self.s),
                 "more_counts": np.array([self.ended, self.s.n_clipped, self.s.n_null], dtype=np.int64),
                 "key": np.frombuffer(self.secret_key(), dtype=np.uint8).copy(),
@@ -355,8 +353,8 @@ cdef class PrefixRun(GuardedRun):
             raise StateError(f"checkpoint version {int(arrays['version'][0])}, this privol reads {STATE_VERSION}")
         if bytes(arrays["key"]) != self.secret_key():
             raise StateError("the checkpoint belongs to another noise key")
-        cdef cnp.ndarray memory = np.ascontiguousarray(arrays["memory"], dtype=np.uint64)
-        if not np.array_equal(arrays["plan"], self.plan.numbers()) or np.shape(memory) != (self.n_all,):
+        memory = np.asarray(arrays["memory"])
+        if not np.array_equal(arrays["plan"], self.plan.numbers()) or memory.shape != (pv_prefix_kept_size(&self.plan.c),):
             raise StateError("the checkpoint belongs to another plan")
         if np.shape(arrays["more_counts"]) != (3,):
             raise StateError("the checkpoint is damaged")
@@ -370,5 +368,5 @@ cdef class PrefixRun(GuardedRun):
                 raise StateError("only a fresh run can be restored")
             pv_prefix_go_to(&self.s, self.plan.epoch_of(counts))
             self.plan.restore(&self.s, counts)
-            memcpy(self.memory, cnp.PyArray_DATA(memory), self.n_all * sizeof(double))
+            self.plan.fill_memory(self.memory, memory)
             self.ended, self.s.n_clipped, self.s.n_null = ended, clipped, null

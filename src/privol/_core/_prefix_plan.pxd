@@ -1,3 +1,4 @@
+cimport numpy as cnp
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint64_t
 
@@ -58,6 +59,7 @@ cdef extern from "prefix/pv_prefix.h" nogil:
         uint64_t word
         int64_t n_clipped
         int64_t n_null
+        double *leaf
         double *past
         double *far
         double *noisy_past
@@ -68,9 +70,13 @@ cdef extern from "prefix/pv_prefix.h" nogil:
 
     size_t pv_prefix_size(const pv_prefix_plan *p) noexcept
     size_t pv_prefix_secret_size(const pv_prefix_plan *p) noexcept
+    size_t pv_prefix_kept_size(const pv_prefix_plan *p) noexcept
+    void pv_prefix_keep(const pv_prefix_plan *p, const void *memory, void *kept) noexcept
+    void pv_prefix_restore(const pv_prefix_plan *p, const void *kept, void *memory) noexcept
     void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) noexcept
     void pv_prefix_go_to(pv_prefix *s, int64_t epoch) noexcept
     pv_status pv_prefix_add(pv_prefix *s, const double *w) noexcept
+    int pv_prefix_in_doubles(const pv_prefix *s) noexcept
     void pv_prefix_end_leaf(pv_prefix *s) noexcept
     pv_status pv_prefix_settle(pv_prefix *s, pv_draws *draws) noexcept
     int64_t pv_prefix_upcoming(const pv_prefix *s, int64_t capacity, uint64_t *rows) noexcept
@@ -89,6 +95,8 @@ cdef class PrefixPlan:
     cdef double entry_bound(self) except -1.0
     cdef int convolve(self, const pv_prefix *s, given, double *past, double *out) except -1
     cdef int look_far(self, pv_prefix *s) except -1
+    cdef cnp.ndarray memory_of(self, const double *memory)
+    cdef int fill_memory(self, double *memory, kept) except -1
     cdef object counts(self, const pv_prefix *s)
     cdef int64_t epoch_of(self, counts) except -1
     cdef int restore(self, pv_prefix *s, counts) except -1

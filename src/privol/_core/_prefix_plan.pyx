@@ -259,6 +259,20 @@ cdef class PrefixPlan:
             found.fill(0.0)
         return 0
 
+    cdef cnp.ndarray memory_of(self, const double *memory):
+        """Copy of a run's memory, for checkpoints: integers, which no conversion changes."""
+        kept = np.empty(pv_prefix_kept_size(&self.c), dtype=np.int64)
+        pv_prefix_keep(&self.c, memory, cnp.PyArray_DATA(kept))
+        return kept
+
+    cdef int fill_memory(self, double *memory, kept) except -1:
+        """Take over what ``memory_of`` gave."""
+        cdef cnp.ndarray given = np.ascontiguousarray(kept).view(np.int64)
+        if given.ndim != 1 or <size_t>given.shape[0] != pv_prefix_kept_size(&self.c):
+            raise StateError("the checkpoint is damaged")
+        pv_prefix_restore(&self.c, cnp.PyArray_DATA(given), memory)
+        return 0
+
     cdef object counts(self, const pv_prefix *s):
         """The position of a run between two rows: for checkpoints, with its memory."""
         return np.array([s.rows, s.step, s.in_leaf, s.word, s.far_step, s.epoch], dtype=np.int64)

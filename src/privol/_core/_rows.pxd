@@ -34,6 +34,7 @@ cdef extern from "rows/pv_rows.h" nogil:
     pv_status pv_rows_check(const pv_rows *rows, int64_t *bad) noexcept
     double pv_rows_norm(const pv_rows *rows, int64_t i) noexcept
     double pv_sqnorm(const double *x, int64_t n) noexcept
+    int64_t pv_whole(int64_t n) noexcept
     void pv_rows_use(pv_rows *rows, int level) noexcept
     int64_t pv_rows_norms(const pv_rows *rows, double *sqnorms) noexcept
     int64_t pv_rows_bad_column(const pv_rows *rows, int64_t i, double *value) noexcept

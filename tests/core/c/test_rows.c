@@ -91,9 +91,18 @@ static void vectors_at(int level, const double *x, int64_t d) {
         CHECK(bits_of(out[j]) == bits_of(x[j] * -0.3 + 0.0));
         CHECK(bits_of(sum[j]) == bits_of(before[j] + out[j]));
     }
+    double *copy = doubles(d), *twice = doubles(d);
+    memcpy(twice, sum, (size_t)d * sizeof(double));
+    vectors->publish(x, 0.7, 2.0, out, sum, d);
+    vectors->publish_two(x, 0.7, 2.0, before, twice, copy, d);
+    for (int64_t j = 0; j < d; ++j)
+        CHECK(bits_of(before[j]) == bits_of(out[j]) && bits_of(copy[j]) == bits_of(out[j]) &&
+              bits_of(twice[j]) == bits_of(sum[j]));
+    free(copy), free(twice);
     vectors->scale(x, -0.3, out, d);
     for (int64_t j = 0; j < d; ++j) CHECK(bits_of(out[j]) == bits_of(x[j] * -0.3 + 0.0));
-    vectors->follow(x, 0.7, before, sum, -1.3, out, d);
+    const pv_affine to = {x, before, 0.7, -1.3};
+    vectors->follow(&to, sum, out, d);
     for (int64_t j = 0; j < d; ++j) CHECK(bits_of(out[j]) == bits_of((0.7 * x[j] - (before[j] + sum[j])) * -1.3));
     free(out), free(sum), free(before);
 }
@@ -136,6 +145,32 @@ static void mixed_at(int level, const double *w, int64_t d) {
         }
         free(buffers), free(alone), free(x), free(y), free(sum), free(all);
     }
+}
+
+/* One pass gives the bits of three. */
+static void followed_at(int level, const double *y, int64_t d) {
+    static const double theta[] = {0.3, 0.9, 0.99, 0.999}, omega[] = {0.1, 0.07, -0.05, 0.02};
+    const pv_vectors *vectors = pv_vectors_at(level);
+    double *buffers = doubles(4 * d), *alone = doubles(4 * d), *sum = doubles(d), *all = doubles(d);
+    double *start = doubles(d), *base = doubles(d), *x = doubles(d), *expected = doubles(d), *out = doubles(d);
+    for (int64_t j = 0; j < 4 * d; ++j) buffers[j] = alone[j] = 0.1 * (double)j - 1.0;
+    for (int64_t c = 0; c < d; ++c) {
+        start[c] = 0.2 * (double)c - 0.7;
+        base[c] = 1.0 - 0.3 * (double)c;
+        sum[c] = all[c] = 0.05 * (double)c;
+    }
+    const pv_affine to = {start, base, 1.7, -0.6};
+    for (int step = 0; step < 2; ++step) {
+        const double square = vectors->unmix_follow(theta, omega, y, buffers, sum, &to, x, d);
+        memcpy(out, y, (size_t)d * sizeof(double));
+        vectors->unmix(theta, omega, 4, out, alone, all, d);
+        vectors->follow(&to, all, expected, d);
+        CHECK(bits_of(square) == bits_of(pv_sqnorm(expected, d)));
+        CHECK(memcmp(x, expected, (size_t)d * sizeof(double)) == 0);
+        CHECK(memcmp(sum, all, (size_t)d * sizeof(double)) == 0);
+        CHECK(memcmp(buffers, alone, 4 * (size_t)d * sizeof(double)) == 0);
+    }
+    free(buffers), free(alone), free(sum), free(all), free(start), free(base), free(x), free(expected), free(out);
 }
 
 static void same_in_every_layout(int64_t d) {
@@ -201,6 +236,7 @@ static void same_in_every_layout(int64_t d) {
     for (int level = 0; level < pv_first_pass_levels(); ++level) {
         vectors_at(level, x, d);
         mixed_at(level, x, d);
+        followed_at(level, x, d);
     }
     CHECK(d == 0 || bits_of(pv_sqnorm(x, d)) == bits_of(all[0].rows.ops->sqnorm(&all[0].rows, 0)));
     while (n) release(&all[--n]);

@@ -42,7 +42,11 @@ static size_t public_vectors(const pv_prefix_plan *p) {
 }
 
 /* First comes the row and, with a gram, its product. */
-static size_t row_size(const pv_prefix_plan *p) { return (size_t)p->width + (p->gram ? (size_t)p->dim : 0); }
+static size_t row_values(const pv_prefix_plan *p) { return (size_t)p->width + (p->gram ? (size_t)p->dim : 0); }
+
+static size_t row_size(const pv_prefix_plan *p) {
+    return p->design == PV_BLT ? (size_t)pv_whole((int64_t)row_values(p)) : row_values(p);
+}
 
 /* The most that any epoch needs. */
 static size_t most(const pv_prefix_plan *p, size_t (*vectors)(const pv_prefix_plan *)) {
@@ -52,15 +56,42 @@ static size_t most(const pv_prefix_plan *p, size_t (*vectors)(const pv_prefix_pl
     return n;
 }
 
-size_t pv_prefix_secret_size(const pv_prefix_plan *p) { return row_size(p) + most(p, secret_vectors) * (size_t)p->dim; }
+size_t pv_prefix_secret_size(const pv_prefix_plan *p) {
+    return row_size(p) + most(p, secret_vectors) * (size_t)pv_prefix_stride(p);
+}
 
 size_t pv_prefix_size(const pv_prefix_plan *p) {
-    return pv_prefix_secret_size(p) + most(p, public_vectors) * (size_t)p->dim + 1; /* and the weight */
+    return pv_prefix_secret_size(p) + most(p, public_vectors) * (size_t)pv_prefix_stride(p) + 1; /* and the weight */
+}
+
+/* The row's place, all vectors, the weight. */
+static size_t n_vectors(const pv_prefix_plan *p) { return most(p, secret_vectors) + most(p, public_vectors); }
+
+size_t pv_prefix_kept_size(const pv_prefix_plan *p) { return row_values(p) + n_vectors(p) * (size_t)p->dim + 1; }
+
+void pv_prefix_keep(const pv_prefix_plan *p, const void *memory, void *kept) {
+    const double *from = memory;
+    double *to = kept;
+    const size_t row = row_values(p), n = n_vectors(p), dim = (size_t)p->dim, stride = (size_t)pv_prefix_stride(p);
+    memcpy(to, from, row * sizeof(double));
+    to += row, from += row_size(p);
+    for (size_t k = 0; k < n; ++k, to += dim, from += stride) memcpy(to, from, dim * sizeof(double));
+    *to = *from;
+}
+
+void pv_prefix_restore(const pv_prefix_plan *p, const void *kept, void *memory) {
+    const double *from = kept;
+    double *to = memory;
+    const size_t row = row_values(p), n = n_vectors(p), dim = (size_t)p->dim, stride = (size_t)pv_prefix_stride(p);
+    memcpy(to, from, row * sizeof(double));
+    to += row_size(p), from += row;
+    for (size_t k = 0; k < n; ++k, to += stride, from += dim) memcpy(to, from, dim * sizeof(double));
+    *to = *from;
 }
 
 /* Before the first step of an epoch. Every place holds only doubles or only integers; both have 8 bytes. */
 static void begin_epoch(pv_prefix *s, const pv_prefix_plan *p) {
-    const int64_t d = p->dim;
+    const int64_t d = pv_prefix_stride(p);
     double *at = s->x + d;
     s->plan = p;
     s->rows = s->step = s->made = s->far_step = s->in_leaf = 0;
@@ -95,8 +126,8 @@ void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) {
     s->row = memory;
     s->x = s->row + row_size(p);
     s->out = s->row + pv_prefix_secret_size(p);
-    s->prefix = s->out + p->dim;
-    s->base = s->prefix + p->dim;
+    s->prefix = s->out + pv_prefix_stride(p);
+    s->base = s->prefix + pv_prefix_stride(p);
     s->weight = (double *)memory + pv_prefix_size(p) - 1;
     begin_epoch(s, p);
 }
@@ -116,7 +147,7 @@ void pv_prefix_go_to(pv_prefix *s, int64_t epoch) {
 /* All steps are made: what the epoch released last stays in the sum, and the next epoch begins from nothing. The row
  * is kept: it may be the one that is being added. */
 static void renew(pv_prefix *s) {
-    const int64_t d = s->plan->dim;
+    const int64_t d = pv_prefix_stride(s->plan);
     for (int64_t c = 0; c < d; ++c) s->base[c] += s->prefix[c];
     memset(s->x, 0, (size_t)(s->out - s->x) * sizeof(double));
     memset(s->out, 0, 2 * (size_t)d * sizeof(double));
@@ -234,7 +265,8 @@ static void begin_step(pv_prefix *s, const pv_prefix_plan *p) {
     if (p->design == PV_SMOOTH) s->word = next_word(s->word);
     if (p->design == PV_INDEPENDENT || p->design == PV_BANDED) memcpy(s->x, s->leaf, size);
     if (p->design == PV_BANDED) reach_back(p, p->coefficients, s->past, s->step, s->leaf, s->x);
-    if (p->design == PV_BLT) s->vectors->mix(p->theta, p->omega, p->order, s->leaf, s->buffers, s->x, p->dim);
+    if (p->design == PV_BLT)
+        s->vectors->mix(p->theta, p->omega, p->order, s->leaf, s->buffers, s->x, pv_prefix_stride(p));
     if (p->design == PV_SQRT) {
         memcpy(s->past + (s->step - 1) * p->dim, s->leaf, size);
         convolve(p, p->coefficients, s->past, s->far, s->step, s->x);
@@ -354,7 +386,7 @@ static void estimate(pv_prefix *s, const pv_prefix_plan *p) {
 /* The increment in s->out, which is in the sum, enters the window, and the one that it replaces leaves the sum. Once
  * per pass through the window the sum is recomputed from its increments, so rounding does not accumulate. */
 static void slide(pv_prefix *s, const pv_prefix_plan *p) {
-    const int64_t d = p->dim, place = (s->step - 1) % p->window;
+    const int64_t d = pv_prefix_stride(p), place = (s->step - 1) % p->window;
     double *restrict oldest = s->ring + place * d, *restrict prefix = s->prefix;
     const double *restrict increment = s->out;
     for (int64_t c = 0; c < d; ++c) {
@@ -369,9 +401,14 @@ static void slide(pv_prefix *s, const pv_prefix_plan *p) {
     }
 }
 
+/* Whether the sum and the point that it makes come from one pass over the released vector. */
+static int in_one_pass(const pv_prefix_plan *p) {
+    return p->design == PV_BLT && p->order == 4 && p->discount == 1.0 && !p->window;
+}
+
 /* The draw in s->out becomes part of the public state. */
 static void absorb(pv_prefix *s, const pv_prefix_plan *p) {
-    const int64_t d = p->dim;
+    const int64_t d = pv_prefix_stride(p);
     if (p->discount < 1.0 && p->design != PV_SQRT)
         for (int64_t c = 0; c < d; ++c) s->prefix[c] *= p->discount;
     switch (p->design) {
@@ -394,8 +431,10 @@ static void absorb(pv_prefix *s, const pv_prefix_plan *p) {
     if (p->window && p->design != PV_SQRT) slide(s, p);
 }
 
-pv_status pv_prefix_settle(pv_prefix *s, pv_draws *draws) {
+static pv_status settle(pv_prefix *s, pv_draws *draws, const pv_affine *to, double *x, double *square) {
     const pv_prefix_plan *p = s->plan;
+    const int64_t stride = pv_prefix_stride(p);
+    const int joined = to && s->due > 0 && in_one_pass(p);
     if (draws) s->vectors = pv_vectors_at(pv_draws_level(draws));
     while (s->due > 0) {
         if (of_intervals(p)) split(s, p);
@@ -403,14 +442,28 @@ pv_status pv_prefix_settle(pv_prefix *s, pv_draws *draws) {
             pv_status status = pv_draws_round(draws, pv_prefix_row(s), p->std, s->x, 1.0, p->dim, p->magnitude, s->out);
             if (status != PV_OK) return status;
         } else {
-            memcpy(s->out, s->x, (size_t)p->dim * sizeof(double));
+            memcpy(s->out, s->x, (size_t)stride * sizeof(double));
         }
-        absorb(s, p);
+        if (joined)
+            *square = s->vectors->unmix_follow(p->theta, p->omega, s->out, s->noisy_buffers, s->prefix, to, x, stride);
+        else
+            absorb(s, p);
         ++s->drawn;
         if (--s->due == 0) s->made = s->step;
     }
     const int block_ends = p->design == PV_SQRT && p->block && s->made % p->block == 0 && s->made < p->steps;
-    return block_ends && s->far_step != s->made ? PV_NEED_FAR : PV_OK;
+    if (block_ends && s->far_step != s->made) return PV_NEED_FAR;
+    if (to && !joined) {
+        s->vectors->follow(to, s->prefix, x, stride);
+        *square = s->vectors->sqnorm(x, stride);
+    }
+    return PV_OK;
+}
+
+pv_status pv_prefix_settle(pv_prefix *s, pv_draws *draws) { return settle(s, draws, NULL, NULL, NULL); }
+
+pv_status pv_prefix_follow(pv_prefix *s, pv_draws *draws, const pv_affine *to, double *x, double *square) {
+    return settle(s, draws, to, x, square);
 }
 
 void pv_prefix_read(const pv_prefix *s, double *out) {

@@ -98,12 +98,22 @@ typedef struct pv_prefix {
     const pv_vectors *vectors; /* of the instruction-set level of the last draws */
 } pv_prefix;
 
-/* Memory of a run, in units of 8 bytes, and the length of its secret beginning: enough for every epoch. */
+/* Values from one vector of a BLT to the next: whole registers, zero beyond the vector. Other designs leave no gaps. */
+static inline int64_t pv_prefix_stride(const pv_prefix_plan *p) {
+    return p->design == PV_BLT ? pv_whole(p->dim) : p->dim;
+}
+
+/* Memory of a run, in units of 8 bytes, and the length of its secret beginning: enough for every epoch. It is fastest
+ * when it begins with a cache line. */
 size_t pv_prefix_size(const pv_prefix_plan *p);
 size_t pv_prefix_secret_size(const pv_prefix_plan *p);
 
-/* Begin in memory of that size, which is zero (or was filled by a run of the same plan; the counters are then set).
- * */
+/* The memory without gaps, for checkpoints: its size, and copies out of it and into it. */
+size_t pv_prefix_kept_size(const pv_prefix_plan *p);
+void pv_prefix_keep(const pv_prefix_plan *p, const void *memory, void *kept);
+void pv_prefix_restore(const pv_prefix_plan *p, const void *kept, void *memory);
+
+/* Begin in memory of that size, which is zero (or was filled by a run of the same plan; the counters are then set). */
 void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory);
 
 /* Go to the beginning of a later epoch: sets the numbers and pointers of the state, whose memory the caller fills.
@@ -132,6 +142,10 @@ void pv_prefix_end_leaf(pv_prefix *s);
  * that of `noisy_far` the same with the coefficients of B and noisy_past; and far_step = m. PV_OK: no draw is due,
  * and s->prefix is the private prefix sum of the epoch. */
 pv_status pv_prefix_settle(pv_prefix *s, pv_draws *draws);
+
+/* The same; then the point that the prefix sum gives, and its pv_sqnorm. The vectors of `to`, and x, have
+ * pv_prefix_stride values, zero beyond the plan's dim. */
+pv_status pv_prefix_follow(pv_prefix *s, pv_draws *draws, const pv_affine *to, double *x, double *square);
 
 /* Address rows of the next draws, the ones due first; returns how many. */
 int64_t pv_prefix_upcoming(const pv_prefix *s, int64_t capacity, uint64_t *rows);

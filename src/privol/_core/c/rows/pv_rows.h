@@ -53,6 +53,15 @@ int64_t pv_rows_norms(const pv_rows *rows, double *sqnorms);
 /* First column of row i with an unusable entry, or d. *value receives the entry. */
 int64_t pv_rows_bad_column(const pv_rows *rows, int64_t i, double *value);
 
+/* n rounded up to whole registers: eight doubles, a cache line. */
+static inline int64_t pv_whole(int64_t n) { return (n + 7) & ~(int64_t)7; }
+
+/* A point that is an affine function of a sum: (held start - (base + sum)) length. */
+typedef struct pv_affine {
+    const double *start, *base;
+    double held, length;
+} pv_affine;
+
 /* Operations on vectors of doubles, with the same bits at every level. */
 typedef struct pv_vectors {
     double (*sqnorm)(const double *x, int64_t n);               /* in the same lanes */
@@ -61,16 +70,20 @@ typedef struct pv_vectors {
     void (*combine)(const double *weights, const double *const *x, int64_t count, double *out, int64_t n);
     /* out = f x, never -0; sum += weight out */
     void (*publish)(const double *x, double f, double weight, double *out, double *sum, int64_t n);
+    /* and copy = out */
+    void (*publish_two)(const double *x, double f, double weight, double *out, double *sum, double *copy, int64_t n);
     /* out = f x, never -0 */
     void (*scale)(const double *x, double f, double *out, int64_t n);
-    /* x = (held start - (base + sum)) length */
-    void (*follow)(const double *start, double held, const double *base, const double *sum, double length, double *x,
-                   int64_t n);
+    /* x: the point that a sum makes */
+    void (*follow)(const pv_affine *to, const double *sum, double *x, int64_t n);
     /* The q buffers of a BLT, n values each. x = w + sum of omega_j b_j, then b_j <- theta_j b_j + w. */
     void (*mix)(const double *theta, const double *omega, int q, const double *w, double *buffers, double *x,
                 int64_t n);
     /* y <- y - sum of omega_j b_j, then b_j <- theta_j b_j + y and sum += y. */
     void (*unmix)(const double *theta, const double *omega, int q, double *y, double *buffers, double *sum, int64_t n);
+    /* unmix of four buffers, without y, then follow; returns the sqnorm of x. */
+    double (*unmix_follow)(const double *theta, const double *omega, const double *y, double *buffers, double *sum,
+                           const pv_affine *to, double *x, int64_t n);
 } pv_vectors;
 
 const pv_vectors *pv_vectors_at(int level);

@@ -31,10 +31,16 @@ static inline double reduce(const double a[LANES]) {
 #define AT(p) (*(const V *)(const void *)((p) + c))
 #define TO(p) (*(V *)(void *)((p) + c))
 
+#define SQUARES double lane[LANES] = {0};
+#define ADD_SQUARES(v) lane[c % LANES] += (v) * (v);
+#define RETURN_SQUARES return reduce(lane);
 #define VECTOR(op) op##_baseline
 #include "rows/sums.inc.h"
 #include "rows/vectors.inc.h"
 #undef VECTOR
+#undef SQUARES
+#undef ADD_SQUARES
+#undef RETURN_SQUARES
 #undef PIECES
 
 /* Row operations written once per layout, included once per element (and index) type. */
@@ -136,6 +142,19 @@ INLINE double reduce_v3(__m256d low, __m256d high) {
         high = _mm256_add_pd(high, _mm256_mul_pd(SOME(a + whole + 4, left - 4), SOME(b + whole + 4, left - 4))); \
     return reduce_v3(low, high);
 
+/* A piece's squares join the lanes of its first column c: only whole registers are not the last. */
+INLINE void add_four_v3(__m256d *lanes, __m256d square, int64_t c) {
+    lanes[c >> 2 & 1] = _mm256_add_pd(lanes[c >> 2 & 1], square);
+}
+INLINE void four_squares_v3(__m256d *lanes, four v, int64_t c) { add_four_v3(lanes, v * v, c); }
+INLINE void two_squares_v3(__m256d *lanes, two v, int64_t c) { add_four_v3(lanes, _mm256_zextpd128_pd256(v * v), c); }
+INLINE void one_square_v3(__m256d *lanes, double v, int64_t c) {
+    const __m256d square = _mm256_zextpd128_pd256(_mm_set_sd(v * v));
+    add_four_v3(lanes, c & 2 ? _mm256_permute2f128_pd(square, square, 0x08) : square, c);
+}
+#define SQUARES __m256d lanes[2] = {_mm256_setzero_pd(), _mm256_setzero_pd()};
+#define ADD_SQUARES(v) _Generic((v), four: four_squares_v3, two: two_squares_v3, double: one_square_v3)(lanes, v, c);
+#define RETURN_SQUARES return reduce_v3(lanes[0], lanes[1]);
 #define VECTOR(op) op##_v3
 #include "rows/sums.inc.h"
 #include "rows/vectors.inc.h"
@@ -167,6 +186,26 @@ INLINE double reduce_v3(__m256d low, __m256d high) {
         c += 4;                                                \
     }                                                          \
     LAST_PIECES(n, __VA_ARGS__)
+#undef SQUARES
+#undef ADD_SQUARES
+#undef RETURN_SQUARES
+#undef INLINE
+#define INLINE PV_V4 static inline
+INLINE __m512d eight_squares_v4(eight v, int64_t c) { return (void)c, v * v; }
+INLINE __m512d four_squares_v4(four v, int64_t c) { return (void)c, _mm512_zextpd256_pd512(v * v); }
+INLINE __m512d two_squares_v4(two v, int64_t c) {
+    return _mm512_maskz_broadcast_f64x2((__mmask8)(3u << (c & 7)), v * v);
+}
+INLINE __m512d one_square_v4(double v, int64_t c) {
+    return _mm512_maskz_broadcastsd_pd((__mmask8)(1u << (c & 7)), _mm_set_sd(v * v));
+}
+#define SQUARES __m512d lanes = _mm512_setzero_pd();
+#define ADD_SQUARES(v)                                                                                               \
+    lanes = _mm512_add_pd(                                                                                           \
+        lanes,                                                                                                       \
+        _Generic((v), eight: eight_squares_v4, four: four_squares_v4, two: two_squares_v4, double: one_square_v4)(v, \
+                                                                                                                  c));
+#define RETURN_SQUARES return reduce_v3(_mm512_castpd512_pd256(lanes), _mm512_extractf64x4_pd(lanes, 1));
 #define VECTOR(op) op##_v4
 #include "rows/vectors.inc.h"
 #undef ENTRIES
@@ -197,7 +236,9 @@ static const pv_row_ops dense_ops[][2] = {
 };
 static const pv_row_ops strided_ops[2] = {OPS(strided_f64), OPS(strided_f32)};
 static const pv_row_ops csr_ops[2][2] = {{OPS(csr_f64_i32), OPS(csr_f64_i64)}, {OPS(csr_f32_i32), OPS(csr_f32_i64)}};
-#define MOVES(level) publish_##level, scale_##level, follow_##level, mix_##level, unmix_##level
+#define MOVES(level)                                                                                 \
+    publish_##level, publish_two_##level, scale_##level, follow_##level, mix_##level, unmix_##level, \
+        unmix_follow_##level
 static const pv_vectors vectors[] = {
     {sqnorm_baseline, dot_baseline, combine_baseline, MOVES(baseline)},
 #if PV_TARGETS

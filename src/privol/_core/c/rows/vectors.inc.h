@@ -1,18 +1,23 @@
 /* Loops over vectors of doubles, included by rows.c once per level: VECTOR(op), the functions' names; LEVEL, their
  * attributes; PIECES(n, body), a loop over pieces of n doubles, whose type in the body is V, read by AT and written by
- * TO. A piece is read before it is written. */
+ * TO. A piece is read before it is written. SQUARES, ADD_SQUARES(v) in a body and RETURN_SQUARES: pv_sqnorm of the pieces. */
 
 LEVEL static void VECTOR(publish)(const double *restrict x, double f, double weight, double *restrict out,
                                   double *restrict sum, int64_t n) {
     PIECES(n, const V v = AT(x) * f + 0.0; TO(out) = v; TO(sum) += weight * v;)
 }
 
+LEVEL static void VECTOR(publish_two)(const double *restrict x, double f, double weight, double *restrict out,
+                                      double *restrict sum, double *restrict copy, int64_t n) {
+    PIECES(n, const V v = AT(x) * f + 0.0; TO(copy) = v; TO(out) = v; TO(sum) += weight * v;)
+}
+
 LEVEL static void VECTOR(scale)(const double *restrict x, double f, double *restrict out, int64_t n) {
     PIECES(n, TO(out) = AT(x) * f + 0.0;)
 }
 
-LEVEL static void VECTOR(follow)(const double *restrict start, double held, const double *restrict base,
-                                 const double *restrict sum, double length, double *restrict x, int64_t n) {
+LEVEL static void VECTOR(follow)(const pv_affine *to, const double *restrict sum, double *restrict x, int64_t n) {
+    const double held = to->held, length = to->length, *start = to->start, *base = to->base;
     PIECES(n, TO(x) = (held * AT(start) - (AT(base) + AT(sum))) * length;)
 }
 
@@ -60,4 +65,20 @@ LEVEL static void VECTOR(unmix)(const double *theta, const double *omega, int q,
         PIECES(n, TO(b) = t * AT(b) + AT(y);)
     }
     PIECES(n, TO(sum) += AT(y);)
+}
+
+/* In one pass, as long as the vectors are in registers: unmix, then follow. */
+LEVEL static double VECTOR(unmix_follow)(const double *theta, const double *omega, const double *restrict y,
+                                         double *restrict buffers, double *restrict sum, const pv_affine *to,
+                                         double *restrict x, int64_t n) {
+    const double t0 = theta[0], t1 = theta[1], t2 = theta[2], t3 = theta[3];
+    const double o0 = omega[0], o1 = omega[1], o2 = omega[2], o3 = omega[3];
+    const double held = to->held, length = to->length, *start = to->start, *base = to->base;
+    double *restrict a = buffers, *restrict b = a + n, *restrict e = b + n, *restrict f = e + n;
+    SQUARES
+    PIECES(n, const V k = AT(a), l = AT(b), p = AT(e), r = AT(f);
+           const V v = (((AT(y) - o0 * k) - o1 * l) - o2 * p) - o3 * r; TO(a) = t0 * k + v; TO(b) = t1 * l + v;
+           TO(e) = t2 * p + v; TO(f) = t3 * r + v; const V s = AT(sum) + v; TO(sum) = s;
+           const V w = (held * AT(start) - (AT(base) + s)) * length; TO(x) = w; ADD_SQUARES(w))
+    RETURN_SQUARES
 }

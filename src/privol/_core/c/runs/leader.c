@@ -52,7 +52,7 @@ static pv_status take_row(pv_state *counts, const pv_leader_plan *plan, const do
 /* The gradient: the row for each output, times its slope. */
 static void write_gradient(const pv_plan *run, const pv_rows *rows, int64_t i, double f, const double *slopes,
                            double *w) {
-    const int64_t n = run->outputs.n, width = run->d / n;
+    const int64_t n = run->outputs.n, width = n > 1 ? run->d / n : run->d;
     for (int64_t k = 0; k < n; ++k, w += width) {
         rows->ops->scaled(rows, i, slopes[k] * f, w);
         if (run->intercept) w[width - 1] = slopes[k];
@@ -68,10 +68,11 @@ static void add_gradient(const pv_plan *run, const pv_rows *rows, int64_t i, dou
     }
 }
 
-/* Sparse rows of a step of several rows: each is added only where it has entries, so only the step itself passes
- * over all coordinates. The bits are the same: no sum is -0, for which adding 0 would matter. */
+/* A dense row that is a step is written straight into the leaf. Sparse rows of a step of several rows are added only
+ * where they have entries, so only the step itself passes over all coordinates. The bits are the same: no sum is -0,
+ * for which adding 0 would matter. */
 static int enters_leaf(const pv_leader *it, const pv_rows *rows) {
-    return rows->is_csr && it->sums.plan->leaf > 1 && pv_prefix_in_doubles(&it->sums);
+    return pv_prefix_in_doubles(&it->sums) && rows->is_csr == (it->sums.plan->leaf > 1);
 }
 
 static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows, int64_t i, double y, double norm) {
@@ -90,8 +91,12 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
     }
     status = pv_prefix_begin_row(&it->sums);
     if (status != PV_OK) return status;
-    if (it->sums.in_leaf == 0) memset(it->sums.leaf, 0, (size_t)run->d * sizeof(double));
-    add_gradient(run, rows, i, f, slopes, it->sums.leaf);
+    if (rows->is_csr) {
+        if (it->sums.in_leaf == 0) memset(it->sums.leaf, 0, (size_t)run->d * sizeof(double));
+        add_gradient(run, rows, i, f, slopes, it->sums.leaf);
+    } else {
+        write_gradient(run, rows, i, f, slopes, it->sums.leaf);
+    }
     pv_prefix_end_row(&it->sums);
     return arrived(it, plan);
 }
@@ -153,14 +158,12 @@ static double held_by(const pv_leader *it, const pv_leader_plan *plan) {
     return sqrt(2.0 * rows * g * (leaf * g + noise)) / plan->reach;
 }
 
-/* The minimiser over the set of <S, x> + held / 2 ||x - x_1||^2 + l2 n / 2 ||x||^2, S the private sum of the gradients
- * so far and n their weight. */
-static void follow(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *vectors) {
-    const pv_plan *run = &plan->run;
+/* The minimiser of <S, x> + held / 2 ||x - x_1||^2 + l2 n / 2 ||x||^2, S the private sum of the gradients so far and n
+ * their weight. */
+static pv_status follow(pv_leader *it, const pv_leader_plan *plan, pv_draws *draws, double *x, double *square) {
     const double held = held_by(it, plan), length = 1.0 / (held + plan->l2 * weight_of(it));
-    double *x = it->run.work;
-    vectors->follow(it->start, held, it->sums.base, it->sums.prefix, length, x, run->d);
-    vectors->scale(x, pv_into_set(run, x, x + run->d, vectors), it->point, run->d);
+    const pv_affine to = {it->start, it->sums.base, held, length};
+    return pv_prefix_follow(&it->sums, draws, &to, x, square);
 }
 
 /* The part of a square that cannot be explained without a drift. */
@@ -230,16 +233,28 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
     pv_leader *it = (pv_leader *)state;
     const pv_leader_plan *plan = (const pv_leader_plan *)run;
     const pv_vectors *vectors = pv_vectors_at(pv_draws_level(draws));
-    if (it->followed < steps_of(it)) {
+    const int publishes = state->t == state->next_release;
+    if (it->followed == steps_of(it)) {
+        if (publishes) pv_publish(state, run, plan->tuning.n ? it->shown : it->point, 1.0, vectors);
+        return PV_OK;
+    }
+    if (plan->tuning.n) {
         pv_status status = pv_prefix_settle(&it->sums, draws);
         if (status != PV_OK) return status;
-        if (plan->tuning.n)
-            follow_tuned(it, plan, vectors);
+        follow_tuned(it, plan, vectors);
+        if (publishes) pv_publish(state, run, it->shown, 1.0, vectors);
+    } else {
+        double *x = state->work, square;
+        pv_status status = follow(it, plan, draws, x, &square);
+        if (status != PV_OK) return status;
+        const int64_t n = pv_prefix_stride(it->sums.plan);
+        const double f = pv_into_set_known(run, x, square, x + n);
+        if (publishes)
+            pv_publish_two(state, run, x, f, it->point, n, vectors);
         else
-            follow(it, plan, vectors);
-        it->followed = steps_of(it);
+            vectors->scale(x, f, it->point, n);
     }
-    if (state->t == state->next_release) pv_publish(state, run, plan->tuning.n ? it->shown : it->point, 1.0, vectors);
+    it->followed = steps_of(it);
     return PV_OK;
 }
 

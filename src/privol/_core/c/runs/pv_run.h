@@ -59,7 +59,8 @@ struct pv_plan {
 };
 
 struct pv_state {
-    double *work; /* scratch, 3 d values; may hold secrets */
+    /* Vectors have pv_whole(d) values, zeros at the end, as do what learners add if they are passed over whole. */
+    double *work; /* scratch, three vectors; may hold secrets */
     /* released (public) */
     double *released, *released_sum;
     int64_t t, n_released, next_release; /* next_release: row number, or horizon + 1 */
@@ -139,6 +140,7 @@ void pv_spend(pv_state *state, double cost);
 /* Bring x into the set, up to the returned factor: for the L2 ball the caller must scale by it, for other sets x is
  * projected in place with 2 d values of scratch. */
 double pv_into_set(const pv_plan *plan, double *x, double *work, const pv_vectors *vectors);
+double pv_into_set_known(const pv_plan *plan, double *x, double square, double *work); /* square: its pv_sqnorm */
 
 /* The weight of release k in the average, and of the first k releases together. */
 static inline double pv_average_weight(const pv_plan *plan, double k) {
@@ -160,5 +162,8 @@ static inline double pv_average_total(const pv_plan *plan, double k) {
 
 /* Release the point f x after row state->t. */
 void pv_publish(pv_state *state, const pv_plan *plan, const double *x, double f, const pv_vectors *vectors);
+/* and copy = f x, both of n values: d, or whole registers of them with zeros at the end */
+void pv_publish_two(pv_state *state, const pv_plan *plan, const double *x, double f, double *copy, int64_t n,
+                    const pv_vectors *vectors);
 
 #endif

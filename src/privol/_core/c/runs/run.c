@@ -33,21 +33,33 @@ void pv_spend(pv_state *state, double cost) {
     state->spent = sum;
 }
 
-double pv_into_set(const pv_plan *plan, double *x, double *work, const pv_vectors *vectors) {
-    const int64_t d = plan->d;
+double pv_into_set_known(const pv_plan *plan, double *x, double square, double *work) {
     if (plan->set.code == PV_L2_BALL) { /* as pv_project would */
-        const double nn = vectors->sqnorm(x, d), r = plan->set.size;
-        return nn > r * r ? r / sqrt(nn) : 1.0;
+        const double r = plan->set.size;
+        return square > r * r ? r / sqrt(square) : 1.0;
     }
-    pv_project(&plan->set, x, d, work);
+    pv_project(&plan->set, x, plan->d, work);
     return 1.0;
 }
 
-void pv_publish(pv_state *state, const pv_plan *plan, const double *x, double f, const pv_vectors *vectors) {
+double pv_into_set(const pv_plan *plan, double *x, double *work, const pv_vectors *vectors) {
+    return pv_into_set_known(plan, x, plan->set.code == PV_L2_BALL ? vectors->sqnorm(x, plan->d) : 0.0, work);
+}
+
+/* A release after row state->t: its weight in the average. */
+static double published(pv_state *state, const pv_plan *plan) {
     ++state->n_released;
-    const double weight = pv_average_weight(plan, (double)state->n_released);
-    vectors->publish(x, f, weight, state->released, state->released_sum, plan->d);
     state->next_release = pv_next_release(plan, state->t, &state->list_position);
+    return pv_average_weight(plan, (double)state->n_released);
+}
+
+void pv_publish(pv_state *state, const pv_plan *plan, const double *x, double f, const pv_vectors *vectors) {
+    vectors->publish(x, f, published(state, plan), state->released, state->released_sum, plan->d);
+}
+
+void pv_publish_two(pv_state *state, const pv_plan *plan, const double *x, double f, double *copy, int64_t n,
+                    const pv_vectors *vectors) {
+    vectors->publish_two(x, f, published(state, plan), state->released, state->released_sum, copy, n);
 }
 
 double pv_admissible(const pv_plan *plan, double y) {
