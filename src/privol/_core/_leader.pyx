@@ -429,7 +429,7 @@ cdef class LeaderRun(LearnerRun):
                 self.check_vector(arrays, name, self.plan.d)
         self.check_vector(arrays, "sums", pv_prefix_kept_size(&self.sums.c))
         self.check_vector(arrays, "sums_counts", 6)
-        counts = arrays["sums_counts"]
+        counts, memory = arrays["sums_counts"], arrays["sums"]
         pv_prefix_go_to(&self.it.sums, self.sums.epoch_of(counts))
         self.sums.restore(&self.it.sums, counts)
         self.fill_vector(self.it.point, arrays, "point", self.plan.d)
@@ -437,7 +437,7 @@ cdef class LeaderRun(LearnerRun):
             self.fill_vector(self.it.quick, arrays, "quick", self.plan.d)
             self.fill_vector(self.it.slow, arrays, "slow", self.plan.d)
             self.fill_vector(self.it.shown, arrays, "shown", self.plan.d)
-        self.sums.fill_memory(self.secret, arrays["sums"])
+        self.sums.fill_memory(self.secret, memory)
         self.it.followed = self.it.sums.first_step + self.it.sums.step
         return 0
 

@@ -122,9 +122,7 @@ cdef class LearnerRun(GuardedRun):
             raise StateError("a run cannot be started twice")
         plan.stream, plan.horizon = frame.stream, schedule.horizon
         check_address(plan.stream, 0, drawn)
-        self.source = source
-        self.decide = frame.decide
-        self.user = callbacks_of(problem.loss)
+        self.source, self.decide, self.user = source, frame.decide, callbacks_of(problem.loss)
         bind_loss(&plan.loss, problem.loss, self.user)
         set_owner = bind_set(&plan.set, problem.domain, dim)
         self.owners = (release_rows, set_owner, problem)
@@ -141,7 +139,7 @@ cdef class LearnerRun(GuardedRun):
         plan.n_releases_planned = release_rows.shape[0]
         plan.last_row = schedule.last_row
 
-        # every vector from the beginning of a cache line on
+        # every vector begins with a cache line
         whole = pv_whole(dim)
         self.n_scratch, self.n_secret, self.n_public = 3 * whole, n_secret, 2 * whole + n_public
         self.memory = <double *>PyMem_RawCalloc(self.n_scratch + pv_whole(n_secret) + self.n_public + 8, sizeof(double))

@@ -405,8 +405,8 @@ cdef class LeastSquaresRun(LearnerRun):
     cdef int restore_own(self, arrays) except -1:
         self.check_vector(arrays, "sums", pv_prefix_kept_size(&self.sums.c))
         self.check_vector(arrays, "sums_counts", 6)
-        counts = arrays["sums_counts"]
+        counts, memory = arrays["sums_counts"], arrays["sums"]
         pv_prefix_go_to(&self.own.sums, self.sums.epoch_of(counts))
         self.sums.restore(&self.own.sums, counts)
-        self.sums.fill_memory(self.secret, arrays["sums"])
+        self.sums.fill_memory(self.secret, memory)
         return 0
