@@ -6,7 +6,7 @@ cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from libc.math cimport sqrt
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 from scipy.linalg.cython_lapack cimport dgesv, dpotrf, dsyevd, dtrtrs
 
 from ..errors import InvalidParameter

@@ -10,7 +10,6 @@ cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memcpy
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
 
@@ -354,7 +353,8 @@ cdef class PrefixRun(GuardedRun):
         if bytes(arrays["key"]) != self.secret_key():
             raise StateError("the checkpoint belongs to another noise key")
         memory = np.asarray(arrays["memory"])
-        if not np.array_equal(arrays["plan"], self.plan.numbers()) or memory.shape != (pv_prefix_kept_size(&self.plan.c),):
+        cdef size_t n = pv_prefix_kept_size(&self.plan.c)
+        if not np.array_equal(arrays["plan"], self.plan.numbers()) or memory.shape != (n,):
             raise StateError("the checkpoint belongs to another plan")
         if np.shape(arrays["more_counts"]) != (3,):
             raise StateError("the checkpoint is damaged")
