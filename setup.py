@@ -50,6 +50,8 @@ if STRICT:
 # Headers and declarations also go into the sdist, by these lists.
 HEADERS = sorted([*glob(f"{CORE}/c/*/*.h"), *glob(f"{CORE}/*.pxd")])
 MODULES = sorted(Path(path).stem for path in glob(f"{CORE}/*.pyx"))
+# What these do is done once a run or a fit, or is a call of a kernel: they are compiled for their size.
+CALLED_ONCE = {"_geometry", "_guarded", "_losses", "_newton", "_objective", "_prefix_plan", "_report", "_schedule"}
 # What Cython would else put into every module, memoryviews above all: three fifths of a wheel's code.
 SHARED = "_cyutility"
 KERNELS = sorted(glob(f"{CORE}/c/*/*.c"))
@@ -72,7 +74,7 @@ extensions = [
         include_dirs=[f"{CORE}/c", numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION")],
         depends=[*HEADERS, *KERNELS],
-        extra_compile_args=[*flags, *usual],
+        extra_compile_args=[*flags, *(small if module in CALLED_ONCE else usual)],
         extra_link_args=link,
     )
     for module in MODULES
