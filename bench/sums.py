@@ -209,7 +209,7 @@ def least_squares(rounds: int, quick: bool) -> None:
             def learn() -> None:
                 learner = PQFTL(horizon=n, delta=1e-6, batch=step, **parameters)
                 for X, y in islice(blocks(), -(-n // 10_000)):
-                    left = n - (learner.n_rows_ if hasattr(learner, "_run") else 0)
+                    left = n - (learner.n_rows_ if "_run" in vars(learner) else 0)
                     learner.partial_fit(X[:left], y[:left])
 
             return learn

@@ -162,7 +162,7 @@ class Job:
                 on_release=see if self.watched else None,
             )
         except BaseException:
-            if hasattr(learner, "_run") or hasattr(learner, "_export"):  # what is visible after an interrupt
+            if "_run" in vars(learner) or hasattr(learner, "_export"):  # what is visible after an interrupt
                 world.publish("shown", learner.n_rows_, learner.n_releases_, shown(learner))
             raise
         world.publish("shown", learner.n_rows_, learner.n_releases_, shown(learner))

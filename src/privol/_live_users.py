@@ -119,7 +119,7 @@ class LiveUsers:
     def learn_one(self, state: LearnerRun, x: Any, target: float, user: Any) -> None:
         """Let a run learn one row of a user, or a null row."""
         with self.counted([user], 1, lambda: state.n_rows) as surplus:
-            state.learn_one(x, math.nan if surplus[0] else target, not self._refuse)
+            state.learn_one(x, math.nan if surplus[0] else target)
 
     @contextmanager
     def counted(self, users: Any, n: int, rows: Callable[[], int]) -> Iterator[NDArray[np.bool_]]:

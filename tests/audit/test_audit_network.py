@@ -261,7 +261,7 @@ def test_correct_learners_pass_the_audit(learner, known):
     assert max(found.epsilon_lower, found.mu_lower) > 0
     assert ledger.accounts == ()
     assert learner.get_params(deep=False) == before
-    assert not hasattr(learner, "_run")
+    assert "_run" not in vars(learner)
 
 
 @pytest.mark.parametrize(

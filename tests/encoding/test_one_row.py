@@ -10,7 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from privol._core._one_row import plain_row
+from privol._core._rows import named_row, plain_row
 from privol.encoding.encode import SchemaEncoder
 from privol.encoding.row_codes import MOST_WIDTH, one_row_code
 from privol.encoding.schema import Schema
@@ -137,6 +137,42 @@ def test_whole_rows(file, crosses):
     assert check(made, list(COLUMNS), rows_of(list(COLUMNS), 1, 150)) > 5
     tame = {name: column for name, column in COLUMNS.items() if name not in ("needed", "strict")}
     assert check(encoder(tame, file, crosses), list(tame), rows_of(list(tame), 2, 300)) > 20
+
+
+def copied(name):
+    """An equal text that is another object."""
+    return "".join(list(name))
+
+
+def in_every_order(names):
+    """Rows whose names are the same objects in the same order, then other objects, then the same in another order."""
+    rng = random.Random(4)
+    for k in range(60):
+        row = {name: rng.gauss(0, 2) for name in names}
+        yield row
+        yield {copied(name): row[name] for name in names}
+        yield {name if j != k % len(names) else copied(name): row[name] for j, name in enumerate(names)}
+        yield {name: row[name] for name in names if name != names[k % len(names)]}
+        yield dict(sorted(row.items(), key=lambda _: rng.random()))
+        yield {"else": 1.0} | row
+        yield row | {"else": 1.0}
+
+
+def test_rows_need_not_have_the_names_of_the_first_row_in_its_order():
+    names = [copied(f"column {j}") for j in range(5)]
+    columns = {name: COLUMNS["wave"] if j % 2 else NumberColumn(missing="zero") for j, name in enumerate(names)}
+    rows = list(in_every_order(names))
+    assert check(encoder(columns, {}), [*reversed(names), "else"], rows) == len(rows)
+
+
+def test_named_rows_need_not_be_in_the_order_of_their_names():
+    names = tuple(copied(f"column {j}") for j in range(5))
+    for row in in_every_order(names):
+        found = named_row(row, names)
+        if set(row) == set(names):
+            assert found.tolist() == [row[name] for name in names]
+        else:
+            assert found is None
 
 
 def test_sparse_rows_have_the_same_values():

@@ -441,7 +441,7 @@ def test_bad_parameters(words, message):
     learner = DOLA(**words)
     with pytest.raises(InvalidParameter, match=message):
         learner.fit(X, Y)
-    assert not hasattr(learner, "_run")
+    assert "_run" not in vars(learner)
 
 
 def test_bad_sparse_parameters():

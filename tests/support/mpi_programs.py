@@ -288,7 +288,7 @@ def refusals(ranks, folder):
             found[name] = str(error)
         except RankFailure as error:
             found[name] = f"failure of rank {error.rank}"
-        assert not hasattr(learner, "_run") or learner._run.state.n_rows == 0
+        assert "_run" not in vars(learner) or learner._run.state.n_rows == 0
 
     odd = ranks.rank == 1
     refused("parameters", make("grid", epsilon=2.0 if odd else 1.0), rows_of("grid", ranks))

@@ -98,6 +98,9 @@ cdef class LearnerRun(GuardedRun):
     cdef double *public
     cdef int64_t n_scratch
     cdef int64_t n_secret
+    cdef dict codes
+    cdef double y_bound
+    cdef bint null_invalid
     cdef int64_t n_public
     cdef object committed
     cdef bint sends  # others have the results of a block before it is done, so nothing can be undone
@@ -119,7 +122,7 @@ cdef class LearnerRun(GuardedRun):
     cdef int run(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1
     cdef int run_undoably(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1
     cdef int publish_last(self, const double *point) except -1
-    cdef int take(self, cnp.ndarray row, double y, bint null_invalid) except -1
+    cdef int take(self, cnp.ndarray row, double y) except -1
     cdef int check_room(self, int64_t n) except -1
     cdef int check_width(self, int64_t d) except -1
     cdef object view(self, pv_rows *rows, object X, const double[::1] y)

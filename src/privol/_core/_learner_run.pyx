@@ -33,6 +33,7 @@ from ._rows cimport (
     PV_UNDECIDED,
     invalid_row,
     is_plain,
+    native,
     plain_score,
     pv_rows_norm,
     read_target,
@@ -45,6 +46,8 @@ cnp.import_array()
 
 # Bytes of noise words drawn ahead: twice as many from 65,536 rows on, four times as many from a million.
 cdef int64_t NOISE_BUFFER = 65536
+# A single row of a model of up to this dimension is learnt with the interpreter's lock held: giving it up costs more.
+cdef int64_t SHORT = 512
 STATE_VERSION = 1
 
 
@@ -236,7 +239,7 @@ cdef class LearnerRun(GuardedRun):
         self.holder = <unsigned long>PyThread_get_thread_ident()
         try:
             while True:
-                if self.user is not None:
+                if self.user is not None or (rows.n == 1 and self.plan.d <= SHORT):
                     status = pv_run(self.state, self.plan, rows, y, &i, self.draws, progress)
                 else:
                     with nogil:
@@ -395,39 +398,36 @@ cdef class LearnerRun(GuardedRun):
                     raise error
         del owner
 
-    def learn_one(self, x, double y, bint null_invalid=False):
+    def learn_one(self, x, double y):
         """Learn one row: ``learn`` without the cost of a block."""
         cdef cnp.ndarray row
         self.enter(True)
-        if not cnp.PyArray_Check(x) or (
-            cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT64 and cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT32
-        ) or not cnp.PyArray_ISBEHAVED_RO(x):
-            x = np.array(x, dtype=np.float64)
-        row = x
+        row = native(x if cnp.PyArray_Check(x) else np.array(x, dtype=np.float64))
         if cnp.PyArray_NDIM(row) != 1:
             raise InvalidParameter(f"x must have one dimension, found {cnp.PyArray_NDIM(row)}")
         self.check_width(cnp.PyArray_DIM(row, 0))
-        self.take(row, y, null_invalid)
+        self.take(row, y)
 
-    def learn_labelled(self, x, y, dict codes, double y_bound, bint null_invalid):
-        """Learn an array of doubles with its label or target as given; False: nothing was done.
+    def declare_targets(self, dict codes, double y_bound, bint null_invalid):
+        """Set how single rows are read: codes of labels (None: targets are real), and unusable rows as null rows."""
+        self.codes, self.y_bound, self.null_invalid = codes, y_bound, null_invalid
 
-        ``codes`` are those of the labels; None: ``y`` is a real target, which is clipped to ``y_bound``.
-        """
+    def learn_labelled(self, x, y):
+        """Learn an array of doubles with its label or target as given; False: nothing was done."""
         cdef double target
         cdef int64_t d = self.plan.d // self.plan.outputs.n - self.plan.intercept
-        if not is_plain(x, d) or not read_target(y, codes, y_bound, &target):
+        if not is_plain(x, d) or not read_target(y, self.codes, self.y_bound, &target):
             return False
         self.enter(True)
-        self.take(x, target, null_invalid)
+        self.take(x, target)
         return True
 
-    cdef int take(self, cnp.ndarray row, double y, bint null_invalid) except -1:
+    cdef int take(self, cnp.ndarray row, double y) except -1:
         cdef pv_rows rows
         view_row(&rows, row)
         with self.lock:
             self.check_room(1)
-            if not null_invalid and pv_rows_norm(&rows, 0) < 0.0:
+            if not self.null_invalid and pv_rows_norm(&rows, 0) < 0.0:
                 raise invalid_row(&rows, 0, self.state.t)
             if self.user is not None:
                 self.run_undoably(&rows, &y, NULL)

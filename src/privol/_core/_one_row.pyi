@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 
 from ._text import Form
 
-def plain_row(x: Any, names: frozenset[str], numbers: tuple[str, ...]) -> bool: ...
-
 class RowCode:
     def __init__(
         self,

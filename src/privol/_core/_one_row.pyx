@@ -2,6 +2,7 @@
 
 import numpy as np
 
+cimport cython
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.ref cimport PyObject
@@ -10,11 +11,11 @@ from libc.stdint cimport int32_t, int64_t
 
 from ..errors import InvalidParameter
 
-from ._rows cimport PV_ENTRY_MAX
+from ._rows cimport PV_ENTRY_MAX, exact, is_plain_cell, next_cell
 from ._text cimport (
     PV_CELL_MISSING, PV_CELL_NUMBER, PV_CELL_OPEN, PV_CELL_TIME, PV_PART_ENTRIES, PV_PART_FLAG, PV_PART_FUNCTIONS,
-    PV_PART_NUMBERS, PV_STATE_MISSING, PV_STATE_UNKNOWN, PV_TURN, Form, pv_between, pv_cycles, pv_dense_row, pv_knots,
-    pv_look, pv_part, pv_part_kind,
+    PV_PART_NUMBERS, PV_STATE_MISSING, PV_STATE_UNKNOWN, PV_TURN, Form, pv_between, pv_between_one, pv_cycles,
+    pv_dense_row, pv_knots, pv_look, pv_part, pv_part_kind,
 )
 
 cnp.import_array()
@@ -28,10 +29,8 @@ cdef extern from "Python.h":
     bint PyUnicode_CheckExact(PyObject *value)
     bint PyLong_CheckExact(PyObject *value)
     bint PyBool_Check(PyObject *value)
-    bint PyUnicode_IS_ASCII(PyObject *value)
     double PyFloat_AS_DOUBLE(PyObject *value)
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
-    int64_t PyLong_AsLongLongAndOverflow(object value, int *over) except? -1
     PyObject *Py_None
 
 cdef enum Kind:
@@ -56,7 +55,6 @@ cdef enum:
     MOST_SIDES = 2
 
 cdef dict SHAPES = {"cosine": COSINE, "spline": SPLINE, "linear": LINEAR, "bins": BINS, "apart": APART}
-cdef int64_t EXACT = 1 << 53  # integers that a double holds
 cdef double NO_NUMBER = np.nan
 
 # Texts that a column remembers; this bounds memory, not correctness.
@@ -69,6 +67,7 @@ cdef struct Column:
     Shape shape
     Missing missing
     bint times
+    bint bare                # a number contributes only what its position between knots says
     bint log
     bint moved
     int32_t feature
@@ -96,58 +95,11 @@ cdef struct CrossOf:
     double value[MOST_SIDES * MOST_SIDES]
 
 
-cdef inline bint exact(object value, int64_t *found) except -1:
-    """Whether a double holds an integer."""
-    cdef int over = 0
-    found[0] = PyLong_AsLongLongAndOverflow(value, &over)
-    return over == 0 and -EXACT <= found[0] <= EXACT
-
-
 cdef bint suspect(tuple numbers, double x) except -1:
     for marker in numbers:
         if x == <double>marker:
             return True
     return False
-
-
-cdef bint is_text(str text) except -1:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
-    return True
-
-
-cdef inline bint is_plain_cell(object value) except -1:
-    """Whether a cell can be read, whatever it is used for."""
-    cdef PyObject *cell = <PyObject *>value
-    cdef int64_t whole
-    if cell == Py_None or PyFloat_CheckExact(cell) or PyBool_Check(cell):
-        return True
-    if PyLong_CheckExact(cell):
-        return exact(value, &whole)
-    return PyUnicode_CheckExact(cell) and (PyUnicode_IS_ASCII(cell) or is_text(value))
-
-
-def plain_row(x, frozenset names not None, tuple numbers not None):
-    """Whether a row is a dict with columns of these names and only cells that can be read.
-
-    Parameters
-    ----------
-    x : anything
-    names : frozenset of str
-    numbers : tuple of str
-        Columns whose cells must be numbers, with integers up to 2^53; other code reads their texts.
-    """
-    if type(x) is not dict:
-        return False
-    for name, value in (<dict>x).items():
-        if name not in names or not is_plain_cell(value):
-            return False
-    for name in numbers:
-        if type((<dict>x).get(name)) is str:
-            return False
-    return True
 
 
 cdef bint look(Form form, object text, double *value, unsigned char *cell) except -1:
@@ -166,6 +118,7 @@ cdef bint look(Form form, object text, double *value, unsigned char *cell) excep
     return True
 
 
+@cython.final
 cdef class RowCode:
     """Makes dense rows from dicts.
 
@@ -186,6 +139,9 @@ cdef class RowCode:
     cdef double[::1] means
     cdef int64_t width
     cdef tuple names
+    cdef tuple keys        # of rows, in their order, then the columns that they do not have
+    cdef int64_t[::1] order  # the column of each; -1: none
+    cdef bint followed
     cdef frozenset others
     cdef Form form_of_numbers
     cdef Form form_of_cells
@@ -353,6 +309,7 @@ cdef class RowCode:
             for j in range(2 * k, 2 * k + 2):
                 part = self.part(PV_PART_NUMBERS, first + j)
                 part.values, part.width = &column.cycled[j], 1
+        column.bare = form == COSINE and not times and column.cycles == 0 and not self.any_suspect
         if flag is not None:
             if flag != first + 2 * column.cycles:
                 raise InvalidParameter("the feature of a missing cell must be the last one")
@@ -386,28 +343,53 @@ cdef class RowCode:
         finally:
             self.busy = False
 
+    cdef int follow(self, keys) except -1:
+        """Visit the columns in the order in which a row has them: the next rows mostly have the same keys."""
+        left = {name: j for j, name in enumerate(self.names)}
+        order = [left.pop(key, -1) for key in keys]
+        self.order = np.array([*order, *left.values()], dtype=np.int64)
+        self.keys = (*keys, *left)
+        return 0
+
     cdef object made(self, dict x):
-        cdef int64_t j, found = 0
+        cdef int64_t i, j, found = 0
+        cdef Py_ssize_t at = 0
         cdef cnp.npy_intp width = self.width
         cdef PyObject *cell
+        cdef Column *column
         cdef cnp.ndarray row
+        cdef double value
         cdef bint said
-        for j in range(self.n_columns):
-            cell = PyDict_GetItemWithError(x, PyTuple_GET_ITEM(self.names, j))
+        if self.keys is None:
+            self.follow(())
+        for i in range(self.order.shape[0]):
+            cell = next_cell(x, PyTuple_GET_ITEM(self.keys, i), &at)
+            j = self.order[i]
+            if j < 0:
+                continue
+            column = &self.columns[j]
             if cell == NULL:
                 cell = Py_None
             else:
                 found += 1
-            if self.columns[j].kind == OF_KNOTS:
-                said = self.knots_of(&self.columns[j], j, cell)
-            elif self.columns[j].kind == OF_TEXT:
-                said = self.text_place(&self.columns[j], j, cell)
+                if column.bare and PyFloat_CheckExact(cell):
+                    value = PyFloat_AS_DOUBLE(cell)
+                    if value == value:
+                        pv_between_one(&column.knots, value, &column.left, &column.share, &column.state)
+                        continue
+            if column.kind == OF_KNOTS:
+                said = self.knots_of(column, j, cell)
+            elif column.kind == OF_TEXT:
+                said = self.text_place(column, j, cell)
             else:
-                said = self.number_of(&self.columns[j], j, cell)
+                said = self.number_of(column, j, cell)
             if not said:
                 return None
         if found < len(x) and not self.rest_is_plain(x):
             return None
+        if not self.followed:
+            self.follow(list(x))
+            self.followed = True
         for j in range(self.n_crosses):
             self.multiply(&self.crosses[j])
         row = cnp.PyArray_EMPTY(1, &width, cnp.NPY_DOUBLE, 0)

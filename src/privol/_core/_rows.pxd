@@ -1,4 +1,5 @@
 cimport numpy as cnp
+from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 
 cdef extern from "base/pv_status.h" nogil:
@@ -39,11 +40,43 @@ cdef extern from "rows/pv_rows.h" nogil:
     int64_t pv_rows_norms(const pv_rows *rows, double *sqnorms) noexcept
     int64_t pv_rows_bad_column(const pv_rows *rows, int64_t i, double *value) noexcept
 
+cdef extern from "Python.h":
+    # Borrowed references: the row keeps its cells alive only until other code runs, so each is held before Python is
+    # called.
+    PyObject *PyDict_GetItemWithError(dict x, PyObject *name) except? NULL
+    bint PyDict_Next(dict x, Py_ssize_t *at, PyObject **name, PyObject **cell)
+    int64_t PyLong_AsLongLongAndOverflow(object value, int *over) except? -1
+
+
+cdef inline PyObject *next_cell(dict x, PyObject *name, Py_ssize_t *at) except? NULL:
+    """The cell of a text, or NULL: the next of the row from `at` on, as long as the row's names are the same objects in
+    the same order; then `at` is -1, and each is looked up."""
+    cdef PyObject *key
+    cdef PyObject *cell
+    if at[0] >= 0:
+        if PyDict_Next(x, at, &key, &cell) and key == name:
+            return cell
+        at[0] = -1
+    return PyDict_GetItemWithError(x, name)
+
+
+cdef inline bint exact(object value, int64_t *found) except -1:
+    """Whether a double holds an integer."""
+    cdef int over = 0
+    found[0] = PyLong_AsLongLongAndOverflow(value, &over)
+    return over == 0 and -(1LL << 53) <= found[0] <= (1LL << 53)
+
+
+# Whether a cell of a dict can be read, whatever it is used for.
+cdef bint is_plain_cell(object value) except -1
+
 # Set the view from a 2-d float array or a CSR matrix; the result owns the memory that the view points to.
 # The instruction-set level for norms that are requested from Python, set by _noise.
 cdef void use_level(int level) noexcept
 
 cdef object view_block(pv_rows *rows, object X)
+# An array whose elements can be read in place: itself, or a float64 copy.
+cdef cnp.ndarray native(object a)
 # The same for one row, given as a 1-d float array.
 cdef int view_row(pv_rows *rows, object x) except -1
 # The error for row i of a block, which is unusable, after `learnt` rows of the run.

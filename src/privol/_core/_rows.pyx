@@ -13,8 +13,12 @@ from ..errors import InvalidRow
 cdef extern from "Python.h":
     # Borrowed references: nothing in between can drop them, because the keys are texts.
     PyObject *PyTuple_GET_ITEM(tuple names, Py_ssize_t j)
-    PyObject *PyDict_GetItemWithError(dict x, PyObject *name) except? NULL
     bint PyFloat_CheckExact(PyObject *value)
+    bint PyUnicode_CheckExact(PyObject *value)
+    bint PyLong_CheckExact(PyObject *value)
+    bint PyBool_Check(PyObject *value)
+    bint PyUnicode_IS_ASCII(PyObject *value)
+    PyObject *Py_None
     double PyFloat_AS_DOUBLE(PyObject *value)
 
 cdef extern from "numpy/arrayobject.h" nogil:
@@ -47,6 +51,45 @@ cdef bint is_plain(x, int64_t d) except -1:
     )
 
 
+cdef bint is_text(str text) except -1:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
+cdef bint is_plain_cell(object value) except -1:
+    cdef PyObject *cell = <PyObject *>value
+    cdef int64_t whole
+    if cell == Py_None or PyFloat_CheckExact(cell) or PyBool_Check(cell):
+        return True
+    if PyLong_CheckExact(cell):
+        return exact(value, &whole)
+    return PyUnicode_CheckExact(cell) and (PyUnicode_IS_ASCII(cell) or is_text(value))
+
+
+def plain_row(x, frozenset names not None, tuple numbers not None):
+    """Whether a row is a dict with columns of these names and only cells that can be read.
+
+    Parameters
+    ----------
+    x : anything
+    names : frozenset of str
+    numbers : tuple of str
+        Columns whose cells must be numbers, with integers up to 2^53; other code reads their texts.
+    """
+    if type(x) is not dict:
+        return False
+    for name, value in (<dict>x).items():
+        if name not in names or not is_plain_cell(value):
+            return False
+    for name in numbers:
+        if type((<dict>x).get(name)) is str:
+            return False
+    return True
+
+
 def named_row(dict x not None, tuple names not None):
     """The values of a dict by name, shape (len(names),); None for other names or a value that is no plain number."""
     cdef cnp.npy_intp d = len(names)
@@ -54,12 +97,13 @@ def named_row(dict x not None, tuple names not None):
     cdef cnp.ndarray row
     cdef double *out
     cdef PyObject *found
+    cdef Py_ssize_t at = 0
     if len(x) != d:
         return None
     row = cnp.PyArray_EMPTY(1, &d, cnp.NPY_DOUBLE, 0)
     out = <double *>cnp.PyArray_DATA(row)
     for j in range(d):
-        found = PyDict_GetItemWithError(x, PyTuple_GET_ITEM(names, j))
+        found = next_cell(x, PyTuple_GET_ITEM(names, j), &at)
         if found == NULL:
             return None
         if PyFloat_CheckExact(found):
@@ -119,7 +163,7 @@ cdef object view_block(pv_rows *rows, object X):
         data = X
         if cnp.PyArray_NDIM(data) != 2:
             raise ValueError(f"X must have two dimensions, found {cnp.PyArray_NDIM(data)}")
-        data = _native(data)
+        data = native(data)
         rows.n = cnp.PyArray_DIM(data, 0)
         rows.d = cnp.PyArray_DIM(data, 1)
         rows.data = <const char *>cnp.PyArray_DATA(data)
@@ -131,7 +175,7 @@ cdef object view_block(pv_rows *rows, object X):
         return data
     if X.format != "csr":
         raise ValueError(f"a sparse matrix must be CSR, as sound_rows makes it, found {X.format.upper()}")
-    data = _native(X.data)
+    data = native(X.data)
     wide = X.indices.dtype.itemsize == 8 or X.indptr.dtype.itemsize == 8
     indices = np.ascontiguousarray(X.indices, dtype=np.int64 if wide else np.int32)
     indptr = np.ascontiguousarray(X.indptr, dtype=np.int64 if wide else np.int32)
@@ -164,7 +208,7 @@ cdef object view_block(pv_rows *rows, object X):
     return data, indices, indptr
 
 
-cdef cnp.ndarray _native(object a):
+cdef cnp.ndarray native(object a):
     """The array itself if its elements can be read in place, else a float64 copy."""
     cdef cnp.ndarray array = a
     cdef int code = cnp.PyArray_TYPE(array)

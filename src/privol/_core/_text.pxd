@@ -37,6 +37,7 @@ cdef extern from "cells/pv_knots.h":
         PV_STATE_CLIPPED
         PV_STATE_SPARED
 
+    void pv_between_one(const pv_knots *, double, int32_t *, double *, unsigned char *)
     void pv_between(const pv_knots *, int64_t, const double *, const unsigned char *, unsigned char, int32_t *,
                     double *, unsigned char *) noexcept nogil
 

@@ -190,11 +190,13 @@ class ReportCase(Case):
         # Except the noise key, the memory of such a run is computed from reports, so an observer of them has it.
         read = state.point if not self._bandit and plan.update == "greedy" else state.secret_arrays  # type: ignore[union-attr]
         asked, seen = [], [read()]
+        if self._by_rows:
+            state.declare_targets(None, math.inf, True)  # the lesson may be the null row
         for _ in range(self.width):
             if self._bandit:
                 asked.append(state.point().reshape(-1))
             if self._by_rows:
-                state.learn_one(*lesson, True)
+                state.learn_one(*lesson)
             else:
                 state.tell(lesson)
             seen.append(read())

@@ -66,6 +66,7 @@ class PrivateModel(LearnsLive):
     release: Any
     releases: str
     random_state: Any
+    _asking: AskingRows | None = None
 
     # ---- to be given by each estimator -----------------------------------------------------------------
 
@@ -531,10 +532,10 @@ class PrivateModel(LearnsLive):
 
     def _score_of(self, x: Any) -> Any:
         """Return the score of a dict, a number or one for each class; None if it must be read as a block."""
-        learner: Learner | None = vars(self).get("learner_")
+        learner: Learner | None = getattr(self, "learner_", None)
         if type(x) is not dict or learner is None:
             return None
-        asking: AskingRows | None = vars(self).get("_asking")
+        asking = self._asking
         if asking is None or asking.learner is not learner:
             schema, names = self.encoder_.schema_, self._column_names()
             if schema.rows is not None:

@@ -236,13 +236,17 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
     def predict_one(self, x: Any) -> Any:
         """Return the label of one row: a dict, or its cells in order."""
         score = self._score_of(x)
-        if score is None:
+        asking = self._asking
+        if score is None or asking is None:
             label = self.predict([x])[0]
         elif type(score) is not float and np.ndim(score):
             label = self.classes_[int(score[self._order].argmax())]
         else:
-            label = self.classes_[int(score > 0.0 if self._order[0] == 0 else score < 0.0)]
-        return label.item() if isinstance(label, np.generic) else label
+            if asking.answers is None:
+                other, first = _plain(self.classes_[0]), _plain(self.classes_[1])
+                asking.answers = (other, first, other) if self._order[0] == 0 else (other, other, first)
+            return asking.answers[int(score > 0.0) - int(score < 0.0)]
+        return _plain(label)
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Return the probability of every label of one row: a dict, or its cells in order."""
@@ -297,6 +301,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         known = self._known()
         if known is None:
             known = vars(self).get("_label_type", LabelType.of(classes)).shown(classes)
+        self._asking = None
         self._order = np.argsort(known, kind="stable")
         self.classes_ = known[self._order]
 
@@ -460,6 +465,10 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
 
     def _show(self, classes: tuple[Any, ...] | None) -> None:
         """Set nothing: real targets have no labels."""
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def _checked(classes: Any) -> NDArray[Any]:

@@ -34,7 +34,7 @@ def one_at_a_time(method: Method) -> Method:
 
     @functools.wraps(method)
     def held(self: Any, *values: Any, **words: Any) -> Any:
-        with self.__dict__.setdefault("_lock", threading.RLock()):
+        with self._alone():
             return method(self, *values, **words)
 
     return cast("Method", held)
@@ -48,6 +48,8 @@ class LearnsLive(ReadsTables):
     rows_per_user: int | None
     user_separation: int
     releases: str
+    _lock: Any = None
+    _single: WaitingRows | LearningRows | None = None
 
     @abstractmethod
     def _check_parameters(self) -> None: ...
@@ -153,8 +155,8 @@ class LearnsLive(ReadsTables):
         the last row of their phase.
         """
         with self._alone():
-            single = vars(self).get("_single") if user is None else None
-            if single is not None and single.take(x, y):
+            single = self._single
+            if single is not None and user is None and single.take(x, y):
                 if type(single) is WaitingRows and single.full:
                     self._let_teach()
                 return self
@@ -166,16 +168,16 @@ class LearnsLive(ReadsTables):
     # ---- single rows ---------------------------------------------------------------------------------
 
     def _alone(self) -> Any:
-        return self.__dict__.setdefault("_lock", threading.RLock())
+        return self._lock or self.__dict__.setdefault("_lock", threading.RLock())
 
     def _waiting(self) -> int:
         """Number of rows that wait to teach together."""
-        single = vars(self).get("_single")
+        single = self._single
         return len(single) if type(single) is WaitingRows else 0
 
     def _let_teach(self) -> None:
         """Let the waiting rows teach, if there are any."""
-        single = vars(self).get("_single")
+        single = self._single
         if type(single) is WaitingRows and len(single):
             self._partial_fit(*single.let_go())
 
@@ -185,7 +187,7 @@ class LearnsLive(ReadsTables):
         if course is None or course.closed or course.users is not None or isinstance(course, SparseCourse):
             self._single = None
             return
-        single = vars(self).get("_single")
+        single = self._single
         kind = WaitingRows if course.learner is None else LearningRows
         if type(single) is not kind or single.course is not course:
             single = self._single = (

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .._core._one_row import RowCode, plain_row
+from .._core._one_row import RowCode
+from .._core._rows import plain_row
 from .._values import PLAIN
 from ..encoding.encode import SchemaEncoder
 from ..encoding.ranges import Scale
@@ -154,6 +155,7 @@ class LearningRows:
     ) -> None:
         self.course = course
         self._feed, self._row, self._read, self._real = RowFeed(learner), code.row, read, real
+        self._learn = self._feed.learn
         self._labels = _Labels()
 
     def accept(self, y: Any) -> None:
@@ -181,7 +183,7 @@ class LearningRows:
         if row is None:
             return False
         try:
-            self._feed.learn(row, code)
+            self._learn(row, code)
         except BudgetExceeded:  # nothing was learnt: the block path reports it for both phases
             return False
         except BaseException:
@@ -200,13 +202,20 @@ class AskingRows:
     encoder : SchemaEncoder
         Encodes only features.
     names : sequence of str
+
+    Attributes
+    ----------
+    answers : tuple of (zero, positive, negative), or None
+        With two classes: the label for a score of zero, a positive and a negative one, once the estimator has set them.
     """
 
     def __init__(self, learner: Learner, encoder: SchemaEncoder, names: Sequence[str]) -> None:
         self.learner = learner
-        self._code = one_row_code(encoder, names)
+        self.answers: tuple[Any, Any, Any] | None = None
+        code = one_row_code(encoder, names)
+        self._row = None if code is None else code.row
 
     def score(self, x: Any) -> Any:
         """Return the score of a row, a number or one for each class; None: it must be handled as a block."""
-        row = None if self._code is None else self._code.row(x)
+        row = None if self._row is None else self._row(x)
         return None if row is None else score_one(self.learner, row)

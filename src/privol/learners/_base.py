@@ -50,6 +50,7 @@ class OnlineLearner(LedgeredModel):
 
     horizon: int | None
     random_state: Any
+    _run: Run | None = None
 
     # ---- to be given by the learner -------------------------------------------------------------
 
@@ -217,11 +218,11 @@ class OnlineLearner(LedgeredModel):
         user : text or number, optional
             Whose row it is; see ``partial_fit``.
         """
-        run: Run | None = self.__dict__.get("_run")
-        if isinstance(x, dict):
-            return self._learn_named(x, y, user)
+        run = self._run
         if run is not None and user is None and run.learn_one(x, y):
             return self
+        if isinstance(x, dict):
+            return self._learn_named(x, y, user)
         whose = None if user is None else [user]
         if type(x) is not np.ndarray and sp.issparse(x):
             one: Any = x
@@ -234,7 +235,7 @@ class OnlineLearner(LedgeredModel):
             x = single_row(x, self.n_features_in_, learnt=run.state.n_rows, refuse=run.targets.refuse)
         target = run.targets.encode_one(y, run.state.n_rows)
         if run.users is None:
-            run.state.learn_one(x, target, not run.targets.refuse)
+            run.state.learn_one(x, target)
         else:
             run.users.learn_one(run.state, x, target, user)
         return self

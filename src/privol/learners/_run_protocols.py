@@ -227,6 +227,8 @@ class Run:
 
     def __post_init__(self) -> None:
         self.account.attach(self._counters, self._revoke)
+        targets = self.targets
+        self.state.declare_targets(targets.codes, targets.y_bound, not targets.refuse)
 
     def _counters(self) -> Counts:
         """Return the counters that the ledger reads."""
@@ -246,8 +248,7 @@ class Run:
         """Learn a row given as an array of doubles, with its label or target as given; False: nothing was done."""
         if self.closed or self.of_stream or self.unlabelled or self.keeper is not None or self.users is not None:
             return False
-        targets = self.targets
-        return self.state.learn_labelled(x, y, targets.codes, targets.y_bound, not targets.refuse)
+        return self.state.learn_labelled(x, y)
 
     def predict_one(self, x: Any, x_bound: float) -> Any:
         """Label or target of a row given as an array of doubles; None if it is not one, or has several scores."""

@@ -72,13 +72,18 @@ class RowFeed:
     Parameters
     ----------
     learner : OnlineLearner
+
+    Attributes
+    ----------
+    learn : callable
+        Learns a row of shape (n_features,), given its code; raises BudgetExceeded or StateError before anything of it
+        is learnt.
     """
 
     def __init__(self, learner: OnlineLearner) -> None:
         run: Run = vars(learner)["_run"]
-        self._targets, self._null = run.targets, not run.targets.refuse
-        self._bound = run.targets.y_bound
-        self._learn = run.state.learn_one
+        self._targets, self._bound = run.targets, run.targets.y_bound
+        self.learn = run.state.learn_one  # a method of Python would double the cost of the call
 
     def code_of(self, index: float) -> float:
         """Return the run's code of a class, given its index."""
@@ -88,24 +93,14 @@ class RowFeed:
         """Return the run's code of a real target: its clipped value."""
         return min(max(y, -self._bound), self._bound)
 
-    def learn(self, x: NDArray[np.float64], code: float) -> None:
-        """Learn a row of shape (n_features,).
-
-        Raises
-        ------
-        BudgetExceeded, StateError
-            Before anything of it is learnt.
-        """
-        self._learn(x, code, self._null)
-
 
 def score_one(learner: Any, x: NDArray[np.float64]) -> Any:
     """Return the score of a row of shape (n_features,) by the last released model, or shape (n_classes,) of several.
 
     As ``predict_one`` has it: up to rounding what ``decision_function`` says.
     """
-    run: Run | None = vars(learner).get("_run")
+    run = getattr(learner, "_run", None)
     found = None
-    if isinstance(run, Run) and run.handed is None and not run.unlabelled:
+    if type(run) is Run and run.handed is None and not run.unlabelled:
         found = run.state.score_one(x, learner.x_bound)
     return learner._score_one(x) if found is None else found

@@ -21,6 +21,19 @@ typedef enum pv_state {
     PV_STATE_SPARED = 8
 } pv_state;
 
+/* The position of a number that is not NaN, as pv_between has it. */
+static inline void pv_between_one(const pv_knots *knots, double x, int32_t *left, double *share, unsigned char *state) {
+    const double first = knots->knots[0], last = knots->knots[knots->intervals];
+    int32_t j = 0;
+    *state = x < first || x > last ? PV_STATE_CLIPPED : 0;
+    if (x < first) x = first;
+    if (x > last) x = last;
+    for (int64_t k = 1; k < knots->intervals; ++k) j += knots->knots[k] <= x;
+    const double rest = 1.0 - (x * knots->factors[j] - knots->lows[j]) / knots->widths[j];
+    *left = j;
+    *share = 1.0 - rest; /* exactly the rest */
+}
+
 /* The position of each of n numbers: ``left``, its interval, and ``share``, the share of the interval below it, such
  * that share and 1 - share add up to 1, and their squares to at most 1. A NaN is missing. If ``cells`` is not NULL,
  * it has the kind of each cell (pv_cell): missing, ``right``, which counts as a number here, or anything else. If
