@@ -1,26 +1,30 @@
 """All benchmarks, one after another: ``python bench/all.py``; ``--quick`` takes few rows and rounds.
 
-It first prints the processor, its instruction sets and the libraries, without which figures mean little; then the
-output of each script. ``--only PATTERN`` selects scripts by name, ``--list`` shows their commands. Exit code 1: a
-script failed.
+It first prints the processor, its instruction sets and the libraries, without which figures mean little, and the rates
+that limits rest on (``bench/limits.py``); then the output of each script, with every figure beside its aim, its peer
+and its limit. ``--json FILE`` writes them all to a file, ``--only PATTERN`` selects scripts by name, ``--list`` shows
+their commands. Exit code 1: a script failed, or showed no figure.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
-import privol
+from figures import COLLECTED
+from limits import machine
 
 HERE = Path(__file__).parent
-INSTRUCTIONS = ("avx2", "avx512f", "aes", "vaes", "sha_ni")
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Bench:
 
 
 BENCHES = (
+    Bench("limits.py"),
     Bench("compare.py", quick="--quick"),
     Bench("noise.py", quick="--rounds 1"),
     Bench("sums.py", quick="--quick --rounds 1"),
@@ -57,24 +62,11 @@ BENCHES = (
 )
 
 
-def machine() -> str:
-    """Return the conditions of the figures: processor, its features, its load, versions."""
-    import cpuinfo  # only runs need it, not the list of commands
-
-    info = cpuinfo.get_cpu_info()
-    flags = [name for name in INSTRUCTIONS if name in info.get("flags", ())]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    lines = [
-        f"{info.get('brand_raw', 'unnamed processor')}, {cores} of {os.cpu_count()} processors, {' '.join(flags)}",
-        f"load of the last minute {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "load not known",
-    ]
-    config = privol.show_config()
-    libraries = ", ".join(f"{name} {found}" for name, found in config["dependencies"].items() if found)
-    lines += [
-        f"noise kernels of {config['instruction_set']}, {config['cipher']}",
-        f"privol {config['privol']}, Python {config['python']}, {libraries}",
-    ]
-    return "\n".join(lines)
+def ran(command: list[str], collected: Path) -> tuple[int, list[dict[str, Any]]]:
+    """Run a script; return its exit code and the figures that it showed."""
+    collected.write_text("")
+    code = subprocess.run(command, env={**os.environ, COLLECTED: str(collected)}, check=False).returncode
+    return code, [json.loads(line) for line in collected.read_text(encoding="utf-8").splitlines()]
 
 
 def main() -> int:
@@ -83,6 +75,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="few rows and rounds: to see that all of them run")
     parser.add_argument("--only", default="*", metavar="PATTERN", help="scripts whose name matches, such as 's*'")
     parser.add_argument("--list", action="store_true", help="show the commands")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
     given = parser.parse_args()
     chosen = [bench for bench in BENCHES if fnmatchcase(bench.script.removesuffix(".py"), given.only)]
     if not chosen:
@@ -90,16 +83,23 @@ def main() -> int:
     if given.list:
         print(*(shlex.join(bench.command(given.quick)) for bench in chosen), sep="\n")
         return 0
-    print(machine(), flush=True)
-    failed = []
-    for bench in chosen:
-        command = bench.command(given.quick)
-        print(f"\n==== {shlex.join(['python', *command[1:]])}", flush=True)
-        began = time.monotonic()
-        code = subprocess.run(command, check=False).returncode
-        print(f"---- {time.monotonic() - began:.0f} s", flush=True)
-        if code:
-            failed.append(f"{bench.script}: exit code {code}")
+    conditions = machine()
+    print(conditions, flush=True)
+    failed, figures = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        for bench in chosen:
+            command = bench.command(given.quick)
+            print(f"\n==== {shlex.join(['python', *command[1:]])}", flush=True)
+            began = time.monotonic()
+            code, shown = ran(command, Path(folder, "figures"))
+            print(f"---- {time.monotonic() - began:.0f} s, {len(shown)} figures", flush=True)
+            figures[shlex.join([bench.script, *command[2:]])] = shown
+            if code:
+                failed.append(f"{bench.script}: exit code {code}")
+            elif not shown:
+                failed.append(f"{bench.script}: shows no figure beside its aim, peer and limit")
+    if given.json:
+        given.json.write_text(json.dumps({"machine": conditions, "figures": figures}, indent=1), encoding="utf-8")
     print("\n" + ("\n".join(failed) if failed else f"all {len(chosen)} ran"))
     return 1 if failed else 0
 

@@ -1,6 +1,7 @@
 """Ratios of privol against its peers, measured side by side in one process: ``python bench/compare.py``.
 
-Every comparison alternates the two sides, so that drifting speed affects both, and reports the median of the pairwise
+Beside each figure stand its aim, its peer and its limit: what a row cannot do without (``bench/limits.py``), at the
+rates that the same run measures. Every comparison alternates the two sides, so that drifting speed affects both, and reports the median of the pairwise
 ratios. Times are processor times, which other users of the machine affect less, and medians too; quote the ratios. With
 two cores they are wall-clock times: no other program may run. ``--quick`` runs a tenth of the rows, ``--json FILE``
 saves the figures, ``--only WORD`` selects comparisons by name.
@@ -9,7 +10,6 @@ saves the figures, ``--only WORD`` selects comparisons by name.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import statistics
@@ -17,32 +17,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import NONE, Limit, Row, beside, show, written
+from limits import Work, machine, of_moments, of_noise, of_release, of_ridge, of_row, of_sums
 from numpy.typing import NDArray
 
 from privol import set_threads
 
 FEATURES = 54
+DIM = FEATURES + 1  # with the intercept
 LABELS = np.array([-1, 1])
-
-
-@dataclass
-class Row:
-    """One line of the table: `ratio` is peer time over privol time, so privol is faster above 1."""
-
-    name: str
-    unit: str
-    privol: float
-    peer: float
-    ratio: float
-    low: float
-    high: float
-    peer_name: str
-    aim: str
+ONE_CALL = Work(calls=1)
 
 
 def data(rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -61,8 +50,9 @@ def pair(
     privol: Callable[[], Any],
     peer: Callable[[], Any],
     peer_name: str,
+    limit: Limit,
     rounds: int = 7,
-    aim: str = "",
+    aim: str = NONE,
     clock: Callable[[], float] = time.process_time,
 ) -> Row:
     """Alternate the two sides; times are seconds over `per`, in nanoseconds."""
@@ -75,8 +65,8 @@ def pair(
             times.append((clock() - start) / per * 1e9)
     ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
     middle = statistics.median
-    row = Row(name, unit, middle(ours), middle(theirs), middle(ratios), min(ratios), max(ratios), peer_name, aim)
-    print(f"  {name}: {row.ratio:.2f}x", file=sys.stderr, flush=True)
+    row = Row(name, unit, middle(ours), middle(theirs), middle(ratios), min(ratios), max(ratios), peer_name, aim, limit)
+    print(f"  {name}: {row.ratio:.2f}x, {100 * row.reached:.0f} % of the limit", file=sys.stderr, flush=True)
     return row
 
 
@@ -87,17 +77,19 @@ def learners(rows: int) -> list[Row]:
     from privol import DPFTRL, NOGD, PGIGA, PIGD, AdaptiveFTRL
 
     X, y = data(rows)
+    sgd, row = "scikit-learn SGDClassifier", of_row(FEATURES)
+    model = of_noise(DIM) + of_release(DIM)
 
     def peer() -> None:
         SGDClassifier(loss="log_loss").partial_fit(X, y, classes=LABELS)
 
     table = []
     for learner in (PIGD, PGIGA):
-        for label, parameters in (
-            ("no noise", {"epsilon": math.inf, "release": "last"}),
-            ("one release", {"release": "last"}),
-            ("noise every 100 rows", {"release": 100}),
-            ("noise at every row", {"release": "all"}),
+        for label, models, parameters in (
+            ("no noise", 0.0, {"epsilon": math.inf, "release": "last"}),
+            ("one release", 1 / rows, {"release": "last"}),
+            ("noise every 100 rows", 0.01, {"release": 100}),
+            ("noise at every row", 1.0, {"release": "all"}),
         ):
             for radius, activity in ((10.0, "inside the ball"), (1.0, "on the ball")):
 
@@ -105,33 +97,36 @@ def learners(rows: int) -> list[Row]:
                     learner(horizon=rows, radius=radius, l2=1e-3, **parameters).partial_fit(X, y, classes=LABELS)
 
                 name = f"{learner.__name__}, {label}, {activity}"
-                aim = "1.0x" if parameters["release"] == "all" else ""
-                table.append(pair(name, "ns/row", rows, ours, peer, "scikit-learn SGDClassifier", aim=aim))
-    for label, parameters in (
-        ("no noise, BLT", {"epsilon": math.inf}),
-        ("BLT", {}),
-        ("BLT, steps of 10 rows", {"batch": 10}),
-        ("tree", {"design": "tree"}),
-        ("independent", {"design": "independent"}),
+                aim = "1.0x" if parameters["release"] == "all" else NONE
+                limit = (row + model * models).limit("ns/row")
+                table.append(pair(name, "ns/row", rows, ours, peer, sgd, limit, aim=aim))
+    step, silent = of_sums(DIM) + model, of_sums(DIM) + of_release(DIM)
+    for label, needed, parameters in (
+        ("no noise, BLT", silent, {"epsilon": math.inf}),
+        ("BLT", step, {}),
+        ("BLT, steps of 10 rows", step * 0.1, {"batch": 10}),
+        ("tree", of_sums(DIM, "tree") + model, {"design": "tree"}),
+        ("independent", of_sums(DIM, "independent") + model, {"design": "independent"}),
     ):
 
         def leader(parameters: Any = parameters) -> None:
             DPFTRL(horizon=rows, radius=10.0, **parameters).partial_fit(X, y, classes=LABELS)
 
-        aim = "1.0x" if label == "BLT" else ""
-        table.append(pair(f"DPFTRL, {label}", "ns/row", rows, leader, peer, "scikit-learn SGDClassifier", aim=aim))
+        aim, limit = "1.0x" if label == "BLT" else NONE, (row + needed).limit("ns/row")
+        table.append(pair(f"DPFTRL, {label}", "ns/row", rows, leader, peer, sgd, limit, aim=aim))
 
     def descent() -> None:
         NOGD(horizon=rows, radius=10.0).partial_fit(X, y, classes=LABELS)
 
-    name = "NOGD, noise at every row"
-    table.append(pair(name, "ns/row", rows, descent, peer, "scikit-learn SGDClassifier", aim="1.0x"))
+    name, limit = "NOGD, noise at every row", (row + model).limit("ns/row")
+    table.append(pair(name, "ns/row", rows, descent, peer, sgd, limit, aim="1.0x"))
 
     def adaptive() -> None:
         AdaptiveFTRL(horizon=rows).partial_fit(X, y, classes=LABELS)
 
-    table.append(pair("AdaptiveFTRL", "ns/row", rows, adaptive, peer, "scikit-learn SGDClassifier"))
-    return table
+    steps = 1 / AdaptiveFTRL().calibrate(FEATURES, rows).batch
+    limit = (row + step * steps).limit("ns/row")
+    return [*table, pair("AdaptiveFTRL", "ns/row", rows, adaptive, peer, sgd, limit)]
 
 
 def two_cores(rows: int) -> list[Row]:
@@ -146,6 +141,7 @@ def two_cores(rows: int) -> list[Row]:
         SGDClassifier(loss="log_loss").partial_fit(X, y, classes=LABELS)
 
     table = []
+    needed = of_row(FEATURES) + of_noise(DIM) + of_release(DIM)
     for name, kind, parameters, aim in (
         ("PIGD, inside the ball", PIGD, {"release": "all", "radius": 10.0, "l2": 1e-3}, "1.6x"),
         ("PIGD, on the ball", PIGD, {"release": "all", "radius": 1.0, "l2": 1e-3}, "1.6x"),
@@ -159,10 +155,12 @@ def two_cores(rows: int) -> list[Row]:
             def ours(kind: Any = kind, parameters: Any = parameters) -> None:
                 kind(horizon=rows, **parameters).partial_fit(X, y, classes=LABELS)
 
+            work = needed + of_sums(DIM) if kind is DPFTRL else needed
             table.append(
                 pair(
                     f"{name}, {threads} thread{'s' * (threads - 1)}", "ns/row", rows, ours, peer,
-                    "scikit-learn SGDClassifier", aim=aim if threads == 2 else "", clock=time.perf_counter,
+                    "scikit-learn SGDClassifier", work.limit("ns/row", threads),
+                    aim=aim if threads == 2 else NONE, clock=time.perf_counter,
                 )
             )  # fmt: skip
     set_threads(1)
@@ -219,20 +217,30 @@ def one_row(rows: int) -> list[Row]:
         return learner if kind is PQFTL else learner.declare_classes(LABELS)
 
     table = []
-    for kind, parameters in ((PIGD, {"release": "last"}), (DPFTRL, {})):
+    # a row that Python holds is taken to be in a cache
+    learnt = ONE_CALL + replace(of_row(FEATURES), memory=0.0)
+    named_row, model = Work(cells=FEATURES), of_noise(DIM) + of_release(DIM)
+    for kind, needed, parameters in (
+        (PIGD, learnt, {"release": "last"}),
+        (DPFTRL, learnt + of_sums(DIM) + model, {}),
+    ):
+        limit = (named_row + needed).limit("ns/row")
         of_dicts = named(lambda kind=kind, parameters=parameters: begun(kind, **parameters), records, labels)
         name = f"learn_one of dicts, {kind.__name__}"
-        table.append(pair(name, "ns/row", n, of_dicts, river, "River learn_one", rounds=5, aim="3,000 ns"))
+        table.append(pair(name, "ns/row", n, of_dicts, river, "River learn_one", limit, rounds=5, aim="3,000 ns"))
     reals = X[:, 0].tolist()
     regression = named(LinearRegression, records, reals)
+    products = ONE_CALL + of_moments(FEATURES) + of_ridge(FEATURES) * (1 / DIM)  # a model every 55 rows
     for made, label, aim in ((records, "of dicts, PQFTL", "3,000 ns"), (vectors, "PQFTL", "1,000 ns")):
+        limit = (products + named_row if made is records else products).limit("ns/row")
         quadratic = named(lambda: begun(PQFTL), made, reals)
         name = f"learn_one {label}"
-        table.append(pair(name, "ns/row", n, quadratic, regression, "River learn_one", rounds=5, aim=aim))
-    for release, label in (("last", "one release"), ("all", "noise at every row")):
-        name, made = f"learn_one, {label}", ours(release)
-        table.append(pair(name, "ns/row", n, made, river, "River learn_one", rounds=5, aim="1,000 ns"))
-        row = pair(f"learn_one, {label}", "ns/row", n, ours(release), sklearn, "scikit-learn partial_fit", rounds=5)
+        table.append(pair(name, "ns/row", n, quadratic, regression, "River learn_one", limit, rounds=5, aim=aim))
+    for release, label, needed in (("last", "one release", learnt), ("all", "noise at every row", learnt + model)):
+        name, made, limit = f"learn_one, {label}", ours(release), needed.limit("ns/row")
+        table.append(pair(name, "ns/row", n, made, river, "River learn_one", limit, rounds=5, aim="1,000 ns"))
+        of_sklearn = "scikit-learn partial_fit"
+        row = pair(name, "ns/row", n, ours(release), sklearn, of_sklearn, limit, rounds=5, aim="1,000 ns")
         factor = n / few  # the peer ran a fortieth of the rows
         scaled = {name: getattr(row, name) * factor for name in ("peer", "ratio", "low", "high")}
         table.append(replace(row, **scaled))
@@ -251,8 +259,9 @@ def one_row(rows: int) -> list[Row]:
     fitted.declare_features(names)
     theirs = predicted(guesser, records)
     for rows_of, label, aim in ((vectors, "predict_one", "1,000 ns"), (records, "predict_one of dicts", "3,000 ns")):
-        guess = predicted(fitted, rows_of)
-        table.append(pair(label, "ns/row", n, guess, theirs, "River predict_one", rounds=5, aim=aim))
+        guess, needed = predicted(fitted, rows_of), ONE_CALL + Work(multiply_adds=DIM)
+        limit = (needed + named_row if rows_of is records else needed).limit("ns/row")
+        table.append(pair(label, "ns/row", n, guess, theirs, "River predict_one", limit, rounds=5, aim=aim))
     return table + whole_table(n, records, labels, river, theirs)
 
 
@@ -283,10 +292,14 @@ def whole_table(
             for i in range(1, n + 1):
                 model.predict_one(rows[i])
 
-        name = f"PrivateClassifier of dicts, {label}"
-        for what, ours, peer in (("learn_one", learn, river), ("predict_one", guess, guesser)):
-            row = pair(f"{what}, {name}", "ns/row", n, ours, peer, f"River {what}", rounds=5, aim="3,000 ns")
-            table.append(row)
+        name, d = f"PrivateClassifier of dicts, {label}", model.learner_.coef_.size + 1
+        read = ONE_CALL + Work(cells=len(rows[0]))
+        for what, ours, peer, needed in (
+            ("learn_one", learn, river, Work(multiply_adds=3 * d, exponentials=1)),
+            ("predict_one", guess, guesser, Work(multiply_adds=d)),
+        ):
+            limit, title = (read + needed).limit("ns/row"), f"{what}, {name}"
+            table.append(pair(title, "ns/row", n, ours, peer, f"River {what}", limit, rounds=5, aim="3,000 ns"))
     return table
 
 
@@ -296,9 +309,9 @@ def noise(rows: int) -> list[Row]:
 
     n = rows * 4
     ours, peer = Gaussian(scale=1.0), np.random.default_rng()
-    return [
-        pair("Gaussian sample", "ns/value", n, lambda: ours.sample(n), lambda: peer.standard_normal(n), "NumPy PCG64")
-    ]
+    limit = ((of_noise(n) + Work(written=8.0 * n)) * (1 / n)).limit("ns/value")
+    sides: Any = lambda: ours.sample(n), lambda: peer.standard_normal(n)
+    return [pair("Gaussian sample", "ns/value", n, *sides, "NumPy PCG64", limit, aim="1.0x")]
 
 
 MEMORY = """
@@ -315,54 +328,50 @@ def blocks():
         n = min(left, block)
         yield X[:n], y[:n]
         left -= n
+def peak():
+    for line in open("/proc/self/status"):
+        if line.startswith("VmHWM"):
+            print(int(line.split()[1]) / 1024)
+peak()
 learner = PIGD(horizon=rows, release=sys.argv[2] if sys.argv[2] == "all" else int(sys.argv[2]))
 learner.fit_stream(open_stream(blocks(), classes=(0, 1)))
-for line in open("/proc/self/status"):
-    if line.startswith("VmHWM"):
-        print(int(line.split()[1]) / 1024)
+peak()
 """
 
 
-def memory(rows: int) -> list[tuple[str, int, float]]:
+def memory(rows: int) -> list[Row]:
     """Peak resident memory of fit_stream in MiB, in a separate process (Linux)."""
     table = []
+    of = "MiB of the same process when it has made its imports and the block of rows, before it learns"
     for release in ("all", "1000"):
         for n in (rows // 5, rows * 2, rows * 20):
             command = [sys.executable, "-c", MEMORY, str(n), release]
-            peak = float(subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ).stdout)
-            table.append((f"release={release}", n, peak))
-            print(f"  fit_stream, release={release}, {n} rows: {peak:.0f} MiB", file=sys.stderr, flush=True)
+            done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ)
+            before, peak = map(float, done.stdout.split())
+            name = f"peak memory of fit_stream, release={release}, {n:,} rows"
+            table.append(beside(name, "MiB", peak, limit=Limit(before, of)))
+            print(f"  {name}: {peak:.0f} MiB", file=sys.stderr, flush=True)
     return table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    parser.add_argument("--rows", type=int, help="so many rows")
     parser.add_argument("--only", default="", help="learners, two_cores, one_row, noise or memory")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
-    rows = 50_000 if arguments.quick else 500_000
+    rows = arguments.rows or (50_000 if arguments.quick else 500_000)
     table: list[Row] = []
     set_threads(1)
-    for suite in (learners, two_cores, one_row, noise):
+    print(machine())
+    for suite in (learners, two_cores, one_row, noise, memory):
         if arguments.only in suite.__name__:
             table += suite(rows)
-    peaks = memory(rows) if arguments.only in "memory" else []
-
-    print(
-        f"\n{rows} dense rows, {FEATURES} features; one thread where it says no other; ratio: peer's / privol's, median"
-    )
-    print(f"{'what':46} {'privol':>9} {'peer':>9} {'ratio':>7}  {'range':>11} {'aim':>9}  peer")
-    for row in table:
-        span = f"{row.low:.2f}-{row.high:.2f}"
-        times = f"{row.privol:9.1f} {row.peer:9.1f}"
-        print(f"{row.name:46} {times} {row.ratio:6.2f}x  {span:>11} {row.aim:>9}  {row.peer_name} ({row.unit})")
-    if peaks:
-        print("\npeak resident memory of fit_stream")
-        for name, n, peak in peaks:
-            print(f"{name:20} {n:>12,} rows {peak:8.0f} MiB")
+    threads = "one thread where it says no other"
+    show(table, f"{rows} dense rows, {FEATURES} features; {threads}; ratio: peer's / privol's, median")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"ratios": [asdict(r) for r in table], "memory": peaks}, indent=1))
+        written(arguments.json, table, machine=machine())
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Every line is the median over ``--rounds`` of nanoseconds per value, with all samplers in turn within a round, so that
 drifting speed affects all of them; quote the ratios. Values are drawn as vectors of 1 to 10^6, in one call each.
 privol's are correctly rounded, or exact on the integers, and from a cryptographic source, and so are OpenDP's.
-``--levels`` repeats privol's on each instruction-set level of this processor.
+A value's limit is its keystream and first pass, and the share of a call from Python. ``--levels`` repeats privol's on each instruction-set level of this processor.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from figures import NONE, Row, beside, no_limit, show
+from limits import Work
 
 from privol import noise
 from privol._core._noise import first_pass_open, instruction_sets
@@ -121,12 +123,45 @@ def measure(samplers: dict[str, Draw], rounds: int) -> dict[str, list[float]]:
     return table
 
 
-def show(table: dict[str, list[float]]) -> None:
+#: Of each sampler: the peer with the same distribution, blocks of keystream a value, and the law of the first pass
+#: ("": another one, of which no rate is measured).
+SAMPLERS = {
+    "Gaussian": ("NumPy PCG64 normal (floating point)", 0.5, "gaussian"),
+    "Laplace": ("NumPy PCG64 Laplace (floating point)", 0.5, "laplace"),
+    "Exponential": ("NumPy PCG64 Laplace (floating point)", 0.5, "exponential"),
+    "L2Laplace": (NONE, 0.75, ""),
+    "Sphere": (NONE, 0.5, ""),
+    "DiscreteGaussian(10)": ("OpenDP Gaussian (integer)", 0.5, ""),
+    "DiscreteLaplace(10)": ("OpenDP Laplace (integer)", 0.5, ""),
+    "DiscreteGaussian(1000)": (NONE, 1.0, ""),
+    "DiscreteLaplace(1000)": (NONE, 1.0, ""),
+}
+
+
+def limited(table: dict[str, list[float]]) -> list[Row]:
+    """Return privol's figures beside peers and limits."""
+    rows = []
+    for name, (peer, blocks, law) in SAMPLERS.items():
+        for k, size in enumerate(SIZES):
+            if math.isnan(table[f"privol {name}"][k]):
+                continue  # a vector of one value
+            work = Work(blocks=blocks, values=1.0 if law else 0.0, law=law or "gaussian", calls=1 / size)
+            if law and size * 8 > 1 << 20:
+                work += Work(written=8.0)
+            theirs = table[peer][k] if peer in table else math.nan
+            beside_it = peer if not math.isnan(theirs) else NONE
+            limit, title = work.limit("ns/value"), f"{name}, {size:,} at a time"
+            own = table[f"privol {name}"][k]
+            rows.append(beside(title, "ns/value", own, limit=limit, peer_name=beside_it, peer=theirs))
+    return rows
+
+
+def show_all(table: dict[str, list[float]]) -> None:
     for name, figures in table.items():
         print(f"{name:44}" + "".join(f"{'' if math.isnan(x) else f'{x:,.1f}':>12}" for x in figures), flush=True)
 
 
-def fallbacks() -> None:
+def fallbacks() -> list[Row]:
     """How many values the first pass leaves undecided, and how many only multiple precision decides."""
     rng = np.random.default_rng(0)
     words = rng.integers(0, 1 << 64, 1 << 22, dtype=np.uint64)
@@ -139,7 +174,7 @@ def fallbacks() -> None:
         return real(*arguments, **named)
 
     print("\nshare of values that the first pass leaves open, and that double precision leaves open too")
-    drawn = 20_000_000
+    drawn, rows = 20_000_000, []
     for kind in (noise.Gaussian, noise.Laplace, noise.Exponential):
         law, asked = kind.__name__.lower(), 0
         shares = [first_pass_open(words, scale, law) / words.size for scale in (1.0, 1.999)]
@@ -149,7 +184,10 @@ def fallbacks() -> None:
         finally:
             _lattice.decide_lattice_point = real
         print(f"{kind.__name__:14}{shares[0]:10.3%} to {shares[1]:.3%} by the scale; {asked} of {drawn:,}")
+        title, why = f"{kind.__name__}, left open by the first pass", no_limit("a share, which precision decides")
+        rows.append(beside(title, "% of values", 100.0 * max(shares), limit=why))
     print("keystream: 8 bytes a value, L2-Laplace 12; integers 8 below scale 32, else about 17")
+    return rows
 
 
 def main() -> None:
@@ -165,9 +203,9 @@ def main() -> None:
             subprocess.run(command, check=True, env={**os.environ, "PRIVOL_INSTRUCTION_SET": level})
         return
     print(f"{'ns a value, in vectors of':44}" + "".join(f"{size:>12,}" for size in SIZES))
-    show(measure(ours() if arguments.ours else ours() | peers(), arguments.rounds))
-    if not arguments.ours:
-        fallbacks()
+    table = measure(ours() if arguments.ours else ours() | peers(), arguments.rounds)
+    show_all(table)
+    show(limited(table) + ([] if arguments.ours else fallbacks()))
 
 
 if __name__ == "__main__":
