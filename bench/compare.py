@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from figures import NONE, Limit, Row, beside, show, written
+from figures import NONE, Limit, Row, figure, show, written
 from limits import Work, machine, of_moments, of_noise, of_release, of_ridge, of_row, of_sums
 from numpy.typing import NDArray
 
@@ -349,7 +349,7 @@ def memory(rows: int) -> list[Row]:
             done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ)
             before, peak = map(float, done.stdout.split())
             name = f"peak memory of fit_stream, release={release}, {n:,} rows"
-            table.append(beside(name, "MiB", peak, limit=Limit(before, of)))
+            table.append(figure(name, "MiB", peak, limit=Limit(before, of)))
             print(f"  {name}: {peak:.0f} MiB", file=sys.stderr, flush=True)
     return table
 

@@ -4,7 +4,8 @@ A learner in one process, all devices in another, one TCP connection over loopba
 user has a row of 54 features and makes one report. Figures are medians over ``--repeats`` of users per second of wall
 clock, and of users per second of the two processes' own time, which other processes affect less. The following lines
 split the time: the two sides alone, without a socket; the same bytes back and forth without privol; a new ``Device``
-for every user, as if each were a separate machine.
+for every user, as if each were a separate machine. The limit of users per second is that of the same bytes without
+privol; of answers and questions, calls, words and arithmetic.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ import socket
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+from figures import Limit, Row, figure, show
+from limits import Work, of_noise, of_release, of_row
 
 from privol import BANCO, LDPSGD, MIOGD
 from privol.rounds import Collector, Device, receive_answer, receive_question
@@ -101,6 +105,7 @@ def main() -> None:
 
     print(f"{n} users of {DIM} features, both processes on core {core}; a million a minute is 16,667 users/s")
     print(f"{'users/s':32s}{'median':>10s}{'best':>10s}{'of own time':>14s}{'best':>10s}")
+    speeds: dict[str, tuple[float, float]] = {}
     for name, (_, _, limits) in CASES.items():
         walls, times = [], []
         for _ in range(options.repeats):
@@ -115,12 +120,14 @@ def main() -> None:
             wall, own = beside(learn, name, n, play=play)
             walls.append(n / wall)
             times.append(n / own)
+        speeds[name] = statistics.median(walls), statistics.median(times)
         print(
             f"{name:32s}{statistics.median(walls):10,.0f}{max(walls):10,.0f}{statistics.median(times):14,.0f}"
             f"{max(times):10,.0f}"
         )
 
     print("\nmicroseconds a user, of own time")
+    table: list[Row] = []
     for name, (_, _, limits) in CASES.items():
         collector, device = collector_of(name, n), Device(n_features=DIM, reports=n, **limits)
         asked = answered = told = 0.0
@@ -133,6 +140,17 @@ def main() -> None:
             collector.tell(answer)
             asked, answered, told = asked + b - a, answered + c - b, told + time.perf_counter() - c
         print(f"{name:32s}asks {asked / n * 1e6:.1f}, answers {answered / n * 1e6:.1f}, learns {told / n * 1e6:.1f}")
+        answer_needs = Work(calls=1) + replace(of_row(DIM, DIM), memory=0.0) + Work(blocks=0.5 * DIM)
+        if name.startswith("MIOGD"):
+            answer_needs = Work(calls=1) + replace(of_row(DIM, DIM), memory=0.0) + of_noise(DIM)
+        message = Work(calls=1, near=8.0 * DIM)
+        for what, own, work in (
+            ("asks", asked, message),
+            ("answers", answered, answer_needs),
+            ("learns", told, message + of_release(DIM)),
+        ):
+            title = f"{name}: {what}"
+            table.append(figure(title, "us/user", own / n * 1e6, limit=work.limit("us/user")))
     name = next(iter(CASES))
     question = collector_of(name, 1).ask()
     size = len(Device(n_features=DIM, epsilon=1.0).answer(question, X[0], targets[0]))
@@ -145,11 +163,16 @@ def main() -> None:
 
     _, own = beside(echo, n, len(question), size, play=bare)
     print(f"{'the same bytes, without privol':32s}{own / n * 1e6:.1f} ({len(question)} bytes there, {size} back)")
+    alone = Limit(n / own, "the same bytes there and back between two processes on this core, without privol")
+    for case, (wall_speed, own_speed) in speeds.items():
+        for what, speed in (("wall clock", wall_speed), ("own time", own_speed)):
+            table.append(figure(f"{case}, of {what}", "users/s", speed, limit=alone, aim="16,667"))
     few = min(n, 5000)
     begun = time.process_time()
     for x, y in zip(X[:few], targets, strict=False):
         Device(n_features=DIM, epsilon=1.0).answer(question, x, y)
     print(f"{'a new Device for every user':32s}{(time.process_time() - begun) / few * 1e6:.1f} (of the first case)")
+    show(table)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def more_is_better(unit: str) -> bool:
     return unit.endswith("/s")
 
 
-def beside(
+def figure(
     name: str,
     unit: str,
     privol: float,

@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from figures import Limit, beside, no_limit, number, show
+from figures import Limit, figure, no_limit, number, show
 from threadpoolctl import threadpool_limits
 
 import privol
@@ -297,7 +297,7 @@ def main() -> None:
         ("a call from Python", call(), "ns"),
         ("a cell of a dict", cell(), "ns"),
     ):
-        rows.append(beside(name, unit, rate, limit=no_limit("it is what other limits are made of")))
+        rows.append(figure(name, unit, rate, limit=no_limit("it is what other limits are made of")))
     show(rows)
 
 

@@ -1,7 +1,9 @@
 """Rows per second of the learners on devices' reports: ``python bench/local.py``.
 
 Compared with scikit-learn's SGDClassifier, which is not private, and with the same learner in NumPy (with noise from
-``numpy.random``, which no guarantee covers), alternating in one process; the figures are medians of ``--rounds``.
+``numpy.random``, which no guarantee covers), alternating in one process; the figures are medians of ``--rounds``. The
+limit is a report's words, its first pass where it has one, and the arithmetic of a row and a step; of PrivUnit those of
+one trial.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from figures import Row, figure, show
+from limits import Work, of_noise, of_release, of_row
 from numpy.typing import NDArray
 from sklearn.linear_model import SGDClassifier
 
@@ -102,6 +106,18 @@ def in_numpy(X: FloatArray, y: FloatArray, *, update: str) -> None:
             w /= max(1.0, math.sqrt(float(w @ w)))
 
 
+def needed(name: str, features: int) -> Work:
+    """What a row, its report and the step need at least."""
+    d = features + 1
+    words = Work(blocks=0.75 * d)  # of L2-Laplace
+    if "Bandit" in name or "privunit" in name:
+        words = Work(blocks=0.5 * d)  # a direction, of another first pass than the one that is measured
+    elif "laplace" not in name or name.endswith(" laplace"):
+        words = of_noise(d, "laplace" if "laplace" in name else "gaussian")
+    experts = Work(exponentials=13.0) if "Multiscale" in name else Work()
+    return of_row(features) + of_release(d) + words + experts
+
+
 def seconds(call: Callable[[], Any]) -> float:
     start = time.perf_counter()
     call()
@@ -120,6 +136,7 @@ def main() -> None:
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     few = min(given.rows, 20_000)
+    table: list[Row] = []
     print(f"{'':<26}{'rows/s':>12}{'to SGD':>9}{'to NumPy':>10}")
     for name, make in LEARNERS.items():
         if given.only not in name:
@@ -136,7 +153,13 @@ def main() -> None:
             plain.append(seconds(lambda: in_numpy(X[:few], y[:few], update=update)) / few)  # noqa: B023
         mine = statistics.median(own)
         to_sgd, to_numpy = statistics.median(sgd) / mine, statistics.median(plain) / mine
+        limit = needed(name, given.dim).limit("rows/s")
+        for peer, times in (("scikit-learn SGDClassifier", sgd), ("the same update in NumPy", plain)):
+            theirs, ratios = 1.0 / statistics.median(times), [b / a for a, b in zip(own, times, strict=True)]
+            words: dict[str, Any] = {"peer_name": peer, "peer": theirs, "ratios": ratios}
+            table.append(figure(name, "rows/s", 1.0 / mine, limit=limit, **words))
         print(f"{name:<26}{1.0 / mine:>12,.0f}{to_sgd:>9.2f}{to_numpy:>10.1f}", flush=True)
+    show(table)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 For each set of arguments: privol's kernel on arrays and in single calls from Python; the published closed form in SciPy
 (erf, vectorised), ``scipy.integrate.quad`` and mpmath's quadrature of the definition on a few of them. Each speed comes
 with the share of its values with a relative error above 1e-12, compared with the kernel, which
-tests/learners/test_magnitude.py checks to 1e-13 against other tables. Speeds are the best of ``--rounds``, in turn.
+tests/learners/test_magnitude.py checks to 1e-13 against other tables. Speeds are the best of ``--rounds``, in turn. The
+limit is a single exponential and the four numbers of a magnitude, and of a single call that call.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Callable
 
 import mpmath as mp
 import numpy as np
+from figures import Row, figure, show
+from limits import Work
 from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import erf
@@ -85,6 +88,8 @@ def main() -> None:
         "scipy.integrate.quad": (by_quad, 300),
         "mpmath.quad": (by_mpmath, 20),
     }
+    table: list[Row] = []
+    one = Work(exponentials=1.0, memory=24.0, written=8.0)
     for name, (x, y, a) in points(options.count).items():
         print(f"\n{name}\n{'':26} {'per second':>12} {'privol is':>10} {'wrong':>7}")
         best = dict.fromkeys(ways, np.inf)
@@ -103,6 +108,12 @@ def main() -> None:
                 wrong[way] = float(np.mean(off[finite]))
         for way, seconds in best.items():
             print(f"{way:26} {1 / seconds:12,.0f} {seconds / best['privol']:9,.1f}x {100 * wrong[way]:6.1f}%")
+        for way, work in (("privol", one), ("privol, one at a time", Work(exponentials=1.0, calls=1.0))):
+            peer = "closed form, SciPy's erf"
+            words = {"peer_name": peer, "peer": 1 / best[peer], "aim": "5,000,000"}
+            limit, title = work.limit("magnitudes/s"), f"{name}, {way.removeprefix('privol, ')}"
+            table.append(figure(title, "magnitudes/s", 1 / best[way], limit=limit, **words))
+    show(table)
 
 
 if __name__ == "__main__":

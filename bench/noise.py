@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from figures import NONE, Row, beside, no_limit, show
+from figures import NONE, Row, figure, no_limit, show
 from limits import Work
 
 from privol import noise
@@ -152,7 +152,7 @@ def limited(table: dict[str, list[float]]) -> list[Row]:
             beside_it = peer if not math.isnan(theirs) else NONE
             limit, title = work.limit("ns/value"), f"{name}, {size:,} at a time"
             own = table[f"privol {name}"][k]
-            rows.append(beside(title, "ns/value", own, limit=limit, peer_name=beside_it, peer=theirs))
+            rows.append(figure(title, "ns/value", own, limit=limit, peer_name=beside_it, peer=theirs))
     return rows
 
 
@@ -185,7 +185,7 @@ def fallbacks() -> list[Row]:
             _lattice.decide_lattice_point = real
         print(f"{kind.__name__:14}{shares[0]:10.3%} to {shares[1]:.3%} by the scale; {asked} of {drawn:,}")
         title, why = f"{kind.__name__}, left open by the first pass", no_limit("a share, which precision decides")
-        rows.append(beside(title, "% of values", 100.0 * max(shares), limit=why))
+        rows.append(figure(title, "% of values", 100.0 * max(shares), limit=why))
     print("keystream: 8 bytes a value, L2-Laplace 12; integers 8 below scale 32, else about 17")
     return rows
 

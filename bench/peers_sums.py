@@ -8,6 +8,10 @@ skipped). Prints the tables of docs/prefix_sums.md:
 * dp-accounting: the noise that its accountant requires for a tree (``SingleEpochTreeAggregationDpEvent``), and for the
   single Gaussian mechanism that the tree is;
 * JAX Privacy: column norm and error of its square root and its optimised BLTs, and the time of the optimisation.
+
+Then every figure beside its limit: of the noise of a tree, the one Gaussian mechanism that it is, by dp-accounting's
+PLD; of the largest error, the mean of the singular values of the matrix of running sums, below which no factorization
+can be.
 """
 
 from __future__ import annotations
@@ -18,8 +22,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from figures import NONE, Limit, Row, figure, no_limit, show
+
 from privol.calibration import calibrate_sums
-from privol.factorizations import SquareRoot, Tree, factorization, optimise_blt
+from privol.factorizations import SquareRoot, Tree, error_bound, factorization, optimise_blt
 
 EPSILON, DELTA = 1.0, 1e-6
 STEPS = (2**10, 2**16, 2**20)
@@ -33,7 +39,35 @@ def least(fits: Callable[[float], bool], low: float, high: float) -> float:
     return high
 
 
-def dp_accounting_table() -> list[str]:
+def tree_noise(steps: int) -> float:
+    """The noise of privol's tree."""
+    return calibrate_sums(
+        factorization=Tree(steps), dim=1, bound=1.0, epsilon=EPSILON, delta=DELTA, adjacency="zero_out"
+    ).sigma
+
+
+def own_figures(peers: dict[str, dict[int, float]]) -> list[Row]:
+    """Noise and errors that need no peer, beside the peers' that there are."""
+    table = []
+    exact, event = peers.get("one Gaussian", {}), peers.get("the tree's event", {})
+    for steps in STEPS:
+        known = "noise of one Gaussian mechanism with the tree's sensitivity (PLD)"
+        limit = Limit(exact[steps], known) if steps in exact else no_limit(f"{known}: dp-accounting is not installed")
+        peer = {"peer_name": "dp-accounting, the tree's event", "peer": event[steps]} if steps in event else {}
+        table.append(figure(f"noise of a tree, {steps:,} steps", "std", tree_noise(steps), limit=limit, **peer))
+    bound = "mean singular value of the matrix of running sums"
+    for steps in STEPS:
+        errors = {"sqrt": SquareRoot(steps).max_error()}
+        errors |= {f"blt, {k}": factorization("blt", steps, buffers=k).max_error() for k in (2, 3, 4)}
+        for design, error in errors.items():
+            theirs = peers.get(design, {}).get(steps, math.nan)
+            peer_name = NONE if math.isnan(theirs) else "JAX Privacy"
+            name, limit = f"largest error, {design}, {steps:,} steps", Limit(error_bound(steps), bound)
+            table.append(figure(name, "std of a sum", error, limit=limit, peer_name=peer_name, peer=theirs))
+    return table
+
+
+def dp_accounting_table(peers: dict[str, dict[int, float]]) -> list[str]:
     from dp_accounting import GaussianDpEvent, NeighboringRelation, SingleEpochTreeAggregationDpEvent
     from dp_accounting.pld import PLDAccountant
     from dp_accounting.rdp import RdpAccountant
@@ -57,16 +91,16 @@ def dp_accounting_table() -> list[str]:
         "| --- | --- | --- | --- | --- |",
     ]
     for steps in STEPS:
-        ours = calibrate_sums(
-            factorization=Tree(steps), dim=1, bound=1.0, epsilon=EPSILON, delta=DELTA, adjacency="zero_out"
-        ).sigma
+        ours = tree_noise(steps)
         theirs = least(tree(steps), 1.0, 100.0)
         exact = one * math.sqrt(steps.bit_length())
+        peers.setdefault("the tree's event", {})[steps] = theirs
+        peers.setdefault("one Gaussian", {})[steps] = exact
         rows.append(f"| {steps:,} | {ours:.4f} | {theirs:.4f} | {theirs / ours:.4f} | {exact:.4f} |")
     return rows
 
 
-def jax_privacy_table() -> list[str]:
+def jax_privacy_table(peers: dict[str, dict[int, float]]) -> list[str]:
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -80,6 +114,7 @@ def jax_privacy_table() -> list[str]:
     for steps in STEPS:
         ours = SquareRoot(steps)
         square = float(toeplitz.sensitivity_squared(toeplitz.optimal_max_error_strategy_coefs(steps)))
+        peers.setdefault("sqrt", {})[steps] = square
         # B = C: the largest error is the square of the column norm
         rows.append(
             f"| {steps:,} | sqrt | {ours.column_norm:.6f} | {math.sqrt(square):.6f} | {ours.max_error():.6f} "
@@ -94,6 +129,7 @@ def jax_privacy_table() -> list[str]:
             norm = math.sqrt(float(buffered_toeplitz.sensitivity_squared(made, steps)))
             loss = buffered_toeplitz.LossFn.build_closed_form_single_participation(n=steps)
             worst = math.sqrt(float(loss.loss(made)))
+            peers.setdefault(f"blt, {buffers}", {})[steps] = worst
             rows.append(
                 f"| {steps:,} | blt, {buffers} | {mine.column_norm:.6f} | {norm:.6f} | {mine.max_error():.6f} "
                 f"| {worst:.6f} | {middle - began:.1f} s | {ended - middle:.1f} s |"
@@ -103,12 +139,14 @@ def jax_privacy_table() -> list[str]:
 
 
 def main() -> None:
+    peers: dict[str, dict[int, float]] = {}
     for module, table in (("dp_accounting", dp_accounting_table), ("jax_privacy", jax_privacy_table)):
         print(f"\n{module}\n")
         if importlib.util.find_spec(module) is None:
             print("is not installed: left out")
         else:
-            print("\n".join(table()), flush=True)
+            print("\n".join(table(peers)), flush=True)
+    show(own_figures(peers))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 First every design, compared with the noise that it draws (as many vectors, by privol's own sampler) and with the same
 design in NumPy, with floating-point noise and one step at a time, as it is usually written. Then the parts of PQFTL's
 time: the difference between runs with and without models, the noise, and the design's recursion. All sides alternate
-within a round; the figures are the smallest of ``--rounds``; quote the ratios.
+within a round; the figures are the smallest of ``--rounds``; quote the ratios. The limit of a design is its keystream,
+first pass and recursion (``limits.py``), of "sqrt" the noise alone, as its sums over all earlier steps are made by fast
+products in blocks; that of PQFTL has a row's moments, its share of the noise and of a model.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from figures import Row, figure, show
+from limits import Work, moments, of_moments, of_noise, of_ridge, of_sums
 from numpy.typing import NDArray
 
 from privol import PQFTL
@@ -26,6 +30,7 @@ from privol.prefix import DESIGNS, PrefixSum, SymmetricSum, svec
 FloatArray = NDArray[np.float64]
 
 #: Coordinates of a row, whether the sum is that of the rows' outer products, and steps.
+BANDWIDTH = 8  # of the banded design: a user's rows that are so many steps apart
 SHAPES = ((1, False, 1 << 16), (54, False, 1 << 14), (90, True, 1 << 10), (100_000, False, 1 << 6))
 
 
@@ -114,7 +119,19 @@ def sqrt(rows: FloatArray, rng: np.random.Generator) -> None:
         total + series[n - t :] @ drawn[:t]
 
 
-PLAIN = {f.__name__: f for f in (tree, honaker, smooth, sqrt, blt, independent)}
+def banded(rows: FloatArray, rng: np.random.Generator) -> None:
+    n, dim = rows.shape
+    series = SquareRoot(BANDWIDTH).coefficients()[:0:-1]
+    drawn, noise, total = np.zeros((n + BANDWIDTH - 1, dim)), np.zeros(dim), np.zeros(dim)
+    for t, w in enumerate(rows):
+        total += w
+        y = rng.standard_normal(dim) - series @ drawn[t : t + BANDWIDTH - 1]
+        drawn[t + BANDWIDTH - 1] = y
+        noise += y
+        total + noise
+
+
+PLAIN = {f.__name__: f for f in (tree, honaker, smooth, sqrt, blt, banded, independent)}
 
 
 # ---- measuring -------------------------------------------------------------------------------------------------
@@ -149,7 +166,17 @@ def least(
     return best
 
 
-def designs(rounds: int, quick: bool) -> None:
+def needed(design: str, dim: int, count: int, n: int) -> Work:
+    """What a step needs on average, of a run of n steps that draws so many vectors."""
+    recursion = Work() if design == "sqrt" else of_sums(dim, design)
+    if design == "banded":  # the last steps, exact and released, times their coefficients
+        products = 2 * (min(BANDWIDTH, n) - 1) * dim
+        recursion += Work(multiply_adds=products, near=8.0 * products)
+    return of_noise(dim) * (count / n) + recursion
+
+
+def designs(rounds: int, quick: bool) -> list[Row]:
+    table = []
     print("ns a coordinate and step; noise: as many values by privol's sampler; NumPy: a step at a time, PCG64")
     print(
         f"{'sum of':>14} {'steps':>7}  {'design':12} {'privol':>8} {'noise':>8} {'ratio':>7} {'NumPy':>9} {'ratio':>7}"
@@ -165,6 +192,8 @@ def designs(rounds: int, quick: bool) -> None:
 
             def ours(design: str = design, X: FloatArray = X, n: int = n, gram: bool = gram) -> None:
                 words: dict[str, Any] = {"dim": X.shape[1], "horizon": n, "design": design}
+                if design == "banded":
+                    words["bandwidth"] = min(BANDWIDTH, n)
                 sums = SymmetricSum(gram=True, **words) if gram else PrefixSum(**words)
                 sums.add_block(X, every=False)
 
@@ -179,11 +208,16 @@ def designs(rounds: int, quick: bool) -> None:
 
             own, drawn, peer = (s / (n * dim) * 1e9 for s in least([ours, noise, plain], rounds))
             label = f"{width} x {width}" if gram else f"{width:,}"
+            work = needed(design, dim, draws(design, n), n) * (1 / dim)
+            name, unit = f"{design}, sum of {label}, {n:,} steps", "ns/coordinate and step"
+            table.append(figure(name, unit, own, limit=work.limit(unit), peer_name="the design in NumPy", peer=peer))
             numbers = f"{own:8.1f} {drawn:8.1f} {own / drawn:6.2f}x {peer:9.1f} {peer / own:6.2f}x"
             print(f"{label:>9} {n:>6,}  {design:12} {numbers}", flush=True)
+    return table
 
 
-def least_squares(rounds: int, quick: bool) -> None:
+def least_squares(rounds: int, quick: bool) -> list[Row]:
+    table = []
     print("\nPQFTL, BLT, a model every 10 rows; rows a second of processor time and the aim, microseconds a row")
     print(
         f"{'features':>8} {'rows':>9} {'rows of a step':>14} {'rows/s':>9} {'aim':>9} "
@@ -227,8 +261,13 @@ def least_squares(rounds: int, quick: bool) -> None:
                 time.process_time,
             )
         )
+        sums = moments(features)
+        work = of_moments(features) + (of_noise(sums) + of_sums(sums)) * (1 / step) + of_ridge(features) * 0.1
+        title, unit = f"PQFTL, {features} features, steps of {step} rows, a model every 10 rows", "rows/s"
+        table.append(figure(title, unit, 1e6 / whole, limit=work.limit(unit), aim=f"{aim:,}"))
         parts = f"{whole - silent:7.1f} {silent - exact:7.1f} {exact - bare:7.1f} {bare:7.1f}"
         print(f"{features:>8} {n:>9,} {step:>14} {1e6 / whole:>9,.0f} {aim:>9,} {whole:7.1f} {parts}", flush=True)
+    return table
 
 
 def main() -> None:
@@ -237,9 +276,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=["designs", "least_squares"], help="one of the two tables")
     arguments = parser.parse_args()
+    rows = []
     for table in (designs, least_squares):
         if arguments.only in (None, table.__name__):
-            table(arguments.rounds, arguments.quick)
+            rows += table(arguments.rounds, arguments.quick)
+    show(rows)
 
 
 if __name__ == "__main__":
