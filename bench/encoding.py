@@ -7,6 +7,9 @@ dictionaries; for reading the batches that learning requests; for each phase of 
 for encoding later rows by the learnt schema (alone, and with reading by ``open_stream``). For sparse rows a cell is an
 entry. Batches are in memory except where reading is measured. Figures are medians over ``--rounds``, ratios medians of
 rows per second in the same round. ``--profile`` shows the profile of one part.
+
+The limit of reading is that of the file's bytes, read from the system's cache; of a phase, and of encoding, that of the
+batches' bytes, each read once from memory, and of encoding that of the rows that it writes.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+from figures import Limit, Row, figure, number, show
+from limits import Work
 
 from privol import open_stream
 from privol.encoding import PrivateEncoder
@@ -135,6 +140,16 @@ class Tables:
             return 1
         return len(self._encoder.kinds) if part in ("encoding", "with reading") else self._columns_read
 
+    def needed(self, part: str) -> Work:
+        """Return what a row needs at least in a part that finds the batches in memory."""
+        if part == "encoding":
+            read = sum(batch.nbytes for batch in self._asked) / self.rows
+            return Work(memory=read, written=8.0 * self._encoder.n_features)
+        if part.startswith("labels"):
+            column = "income" if part == "labels, real" else TARGET
+            return Work(memory=sum(batch.column(column).nbytes for batch in self._batches) / self.rows)
+        return Work(memory=sum(batch.nbytes for batch in self._batches) / self.rows)
+
     def _columns(self) -> Any:
         columns: Any = open_reader(self._path, Options(labels=Labels(None, None), target=TARGET, schema=True))
         columns.written = Written(MISSING_TEXTS)
@@ -208,6 +223,10 @@ class Words:
         """Return how many entries a row has."""
         return self._entries
 
+    def needed(self, part: str) -> Work:
+        """Return what a row needs at least in a part that finds the rows in memory: 12 bytes an entry."""
+        return Work(memory=12.0 * self._entries, written=12.0 * self._entries if part == "encoding" else 0.0)
+
     def _source(self) -> Any:
         labels = Labels(None, 1)
         return open_reader(self._path, Options(labels=labels, n_features=WORDS, zero_based=False))
@@ -231,7 +250,40 @@ class Words:
         return figures | {"with reading": _rate(self.rows, lambda: [None for _ in stream])}
 
 
-def compare(path: Path, rows: int, rounds: int) -> None:
+def bytes_read(path: Path) -> float:
+    """Seconds in which the file is read in pieces."""
+    piece = bytearray(1 << 20)
+    with open(path, "rb") as file:
+        return timed(lambda: [None for _ in iter(lambda: file.readinto(piece), 0)])
+
+
+def limited(path: Path, parts: Any, found: list[dict[str, float]]) -> list[Row]:
+    """Return the parts beside Arrow's reader and their limits."""
+    reading = min(bytes_read(path) for _ in range(3)) / parts.rows * 1e9
+    of_file = f"ns: the file's bytes, read from the system's cache {number(reading)}"
+    table = []
+    for part in found[0]:
+        if part == "bare reader":
+            continue
+        if part == "reading":
+            limit = Limit(1e3 / reading, of_file)
+        elif part == "with reading":
+            encoding = parts.needed("encoding")
+            limit = Limit(1e3 / max(reading, encoding.nanoseconds()), f"the larger of: {of_file}; encoding's own limit")
+        else:
+            limit = parts.needed(part).limit("million rows/s")
+        own = statistics.median(figures[part] for figures in found)
+        words: dict[str, Any] = {}
+        ratios = [figures[part] / figures["bare reader"] for figures in found]
+        if not math.isnan(ratios[0]):
+            bare = statistics.median(figures["bare reader"] for figures in found)
+            words = {"peer_name": "Arrow's reader", "peer": bare / 1e6, "ratios": ratios}
+        aim = "none" if part == "reading" else "1.0x" if words else f"{1 / parts.cells(part):.3f}"
+        table.append(figure(f"{path.suffix[1:]}: {part}", "million rows/s", own / 1e6, limit=limit, aim=aim, **words))
+    return table
+
+
+def compare(path: Path, rows: int, rounds: int) -> list[Row]:
     parts: Any = Words(path, rows) if path.suffix == ".svm" else Tables(path, rows)
     parts.round()
     found = [parts.round() for _ in range(rounds)]
@@ -243,6 +295,7 @@ def compare(path: Path, rows: int, rounds: int) -> None:
             shown += f" {ratio:>10.2f}" if ratio == ratio else " " * 11
         if rate == rate:
             print(shown, flush=True)
+    return limited(path, parts, found)
 
 
 def profile(path: Path, rows: int) -> None:
@@ -266,12 +319,15 @@ def main() -> None:
             print(f"{arguments.rows:,} rows, median of {arguments.rounds} rounds")
             rates = f"{'million rows/s':>14} {'million cells/s':>15}"
             print(f"{'file':8} {'part':14} {rates} {'to bare':>10} {'to reading':>10}")
+        table: list[Row] = []
         for kind in kinds:
             path = Path(folder) / f"rows.{kind}"
             if arguments.profile:
                 profile(path, arguments.rows)
             else:
-                compare(path, arguments.rows, arguments.rounds)
+                table += compare(path, arguments.rows, arguments.rounds)
+        if table:
+            show(table)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,8 @@ class Row:
     @property
     def reached(self) -> float:
         """The share of the limit that is reached: 1 at the limit, NaN without one."""
+        if math.isnan(self.limit.value):
+            return math.nan
         return self.privol / self.limit.value if more_is_better(self.unit) else self.limit.value / self.privol
 
     def told(self) -> dict[str, Any]:
@@ -95,7 +97,10 @@ def figure(
     ratios: Sequence[float] = (),
 ) -> Row:
     """Return a figure from medians; `ratios` of its rounds where there are some, else that of the two medians."""
-    ratio = privol / peer if more_is_better(unit) else peer / privol
+    if math.isnan(peer):
+        ratio = math.nan
+    else:
+        ratio = privol / peer if more_is_better(unit) else peer / privol
     spread = sorted(ratios) or [ratio]
     middle = ratio if not ratios else spread[len(spread) // 2]
     return Row(name, unit, privol, peer, middle, spread[0], spread[-1], peer_name, aim, limit)
@@ -121,7 +126,8 @@ def lines(rows: Sequence[Row]) -> list[str]:
         span = "-" if math.isnan(row.low) else f"{number(row.low)}-{number(row.high)}"
         ratio = "-" if math.isnan(row.ratio) else f"{row.ratio:.2f}x"
         limit = NONE if math.isnan(row.limit.value) else number(row.limit.value)
-        reached = "-" if math.isnan(row.reached) else f"{100 * row.reached:.0f} %"
+        share = 100 * row.reached
+        reached = "-" if math.isnan(share) else f"{share:.0f} %" if share >= 9.95 else f"{share:.2g} %"
         figures = f"{number(row.privol):>10} {number(row.peer):>10} {ratio:>7} {span:>13} {row.aim:>12} {limit:>10}"
         note = f"[{notes[row.limit.of]}]"
         table.append(f"{row.name:{wide}} {row.unit:{units}} {figures} {reached:>8} {note:>5} {row.peer_name}")

@@ -3,7 +3,8 @@
 64 nodes on an 8 x 8 grid, 54 features and the intercept, one sample per node and round, in one process: privol's
 learner, and the same rounds in batched NumPy and scipy.sparse (all nodes at once; noise from ``numpy.random``, which no
 guarantee covers), alternating; the figures are medians of ``--rounds``. Then the shares of noise, mixing and gradients
-in the kernel's time, by omitting each: no noise, no neighbours, null rows. Then wide sparse rows.
+in the kernel's time, by omitting each: no noise, no neighbours, null rows. Then wide sparse rows. The limit of a sample
+has its row, its share of a message's words and first pass, and a multiply-add for each neighbour's coordinate.
 
     mpiexec -n 2 python bench/network.py --ranks     (--dim, --nodes, --degree: more points for docs/scaling.md)
 """
@@ -19,6 +20,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from figures import Limit, Row, figure, no_limit, show
+from limits import Work, memory, of_noise, of_release, of_row
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -102,6 +105,7 @@ def in_one_process(repeats: int) -> None:
             found[name].append(run())
     seconds = {name: statistics.median(values) for name, values in found.items()}
     own = seconds["privol"]
+    table = in_limits(found, nodes, d)
     best = min(seconds["NumPy, CSR mixing"], seconds["NumPy, dense mixing"])
     print(f"{'':32} {'samples/s':>12} {'over NumPy':>11}")
     for name, value in seconds.items():
@@ -111,15 +115,46 @@ def in_one_process(repeats: int) -> None:
         print(f"  {name:24} {(own - seconds[without]) * 1e9:6.0f} ns ({100 * (1 - seconds[without] / own):.0f} %)")
     gradient = own - seconds["privol, null rows"]
     print(f"  {'gradients':24} {gradient * 1e9:6.0f} ns ({100 * gradient / own:.0f} %)")
-    wide(words)
+    show(table + wide(words))
 
 
-def wide(words: dict[str, Any]) -> None:
+def in_limits(found: dict[str, list[float]], nodes: Topology, d: int) -> list[Row]:
+    """Samples a second beside NumPy's and what a sample needs at least."""
+    width, heard = d + 1, float(np.mean(nodes.degrees)) + 1.0
+    gradient, noise, mix = of_row(d), of_noise(width), Work(multiply_adds=heard * width)
+    step = of_release(width)
+    needed = {
+        "privol": gradient + noise + mix + step,
+        "privol, every round released": gradient + noise + mix + step,
+        "privol, l2laplace": gradient + Work(blocks=0.75 * width) + mix + step,
+        "privol, 10 samples a node": gradient + (noise + mix + step) * 0.1,
+        "SparseDOLA": gradient + noise + mix + step,
+        "privol, as published": gradient + of_noise(width, "laplace") + Work(multiply_adds=3 * width) + step,
+        "privol, no noise": gradient + mix + step,
+        "privol, no neighbours": gradient + noise + step,
+        "privol, null rows": noise + mix + step,
+    }
+    peers = [found["NumPy, CSR mixing"], found["NumPy, dense mixing"]]
+    peer = min(peers, key=statistics.median)
+    table = []
+    for name, work in needed.items():
+        own = found[name]
+        words: dict[str, Any] = {"peer_name": "the rounds of privol in NumPy", "peer": 1 / statistics.median(peer)}
+        words["ratios"] = [b / a for a, b in zip(own, peer, strict=True)]
+        if name == "privol":
+            words["aim"] = "2,000,000"
+        limit = work.limit("samples/s")
+        table.append(figure(name, "samples/s", 1 / statistics.median(own), limit=limit, **words))
+    return table
+
+
+def wide(words: dict[str, Any]) -> list[Row]:
     """Sparse rows of text: the cost of a sample in addition to the message of its node."""
     rng = np.random.default_rng(1)
     X = sparse.random(64 * 40, 47236, density=75 / 47236, format="csr", rng=rng)
     y = np.where(rng.random(X.shape[0]) > 0.5, 1.0, -1.0)
     print("\n47,236 features, 75 of them in a row:")
+    table = []
     for nodes, batch in ((64, 1), (64, 40), (1, 2560)):
         graph = grid(8, nodes // 8) if nodes > 1 else grid(1, 1)
         learner = SparseDOLA(topology=graph, batch=batch, threshold="published", l1=1.0, **words)
@@ -129,6 +164,12 @@ def wide(words: dict[str, Any]) -> None:
         messages = learner._run.state.rounds * nodes
         each = f"{seconds / X.shape[0] * 1e6:8.1f} us a sample, {seconds / messages * 1e6:8.1f} us a message"
         print(f"  {nodes:2} nodes, batch {batch:4}: {each}")
+        width, heard = X.shape[1] + 1, float(np.mean(graph.degrees)) + 1.0
+        rows_of_message = Work(memory=75.0 * 12, multiply_adds=75.0 * 3, exponentials=1.0) * batch
+        work = rows_of_message + of_noise(width) + of_release(width) + Work(multiply_adds=heard * width)
+        title, value = f"SparseDOLA, 47,236 features, {nodes} nodes, batch {batch}", seconds / messages * 1e6
+        table.append(figure(title, "us/message", value, limit=work.limit("us/message")))
+    return table
 
 
 def over_ranks(dim: int, nodes: int, degree: int, repeats: int) -> None:
@@ -191,6 +232,20 @@ def over_ranks(dim: int, nodes: int, degree: int, repeats: int) -> None:
             f"round; model {here + carry:8.1f} = {here:8.1f} for {own} nodes + {carry:7.1f} for {carried:,.0f} bytes "
             "from rank 0"
         )
+        of = "kernel of the nodes here and an exchange, each alone (docs/scaling.md)"
+        title = f"a round of {ranks.size} ranks, {nodes} nodes, {dim:,} numbers"
+        sent_alone = no_limit("one rank sends nothing") if ranks.size == 1 else copied(carried)
+        show(
+            [
+                figure(title, "us", round_, limit=Limit(here + carry, of)),
+                figure(f"{title}: the exchange", "us", carry, limit=sent_alone),
+            ]
+        )
+
+
+def copied(size: float) -> Limit:
+    """Bytes that go from one process to another on this machine: read once."""
+    return Limit(size * memory() / 1e3, f"{size:,.0f} bytes read from memory")
 
 
 def main() -> None:

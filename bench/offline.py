@@ -10,7 +10,9 @@ before 2.3): whole private fits of the Covertype rows that come with privol, or 
 its LogisticRegression, at the same epsilon, bound and l2. Its solver stops at its default tolerance.
 
 Then single passes, compared with the machine's limits: gradients with one reading of the rows by
-``numpy.add.reduce``, Hessians with BLAS's product of matrices of the same shape, which makes both triangles.
+``numpy.add.reduce``, Hessians with BLAS's product of matrices of the same shape, which makes both triangles. In the last
+table a pass has the larger of its bytes and its multiply-adds (``limits.py``), a whole solution as many readings and
+Hessians as it took.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import Row, figure, show
+from limits import Work
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -95,7 +99,20 @@ def sklearn_sides(X: Any, y: FloatArray, l2: float, o: Objective, asked: float) 
     return sides
 
 
-def compare(name: str, X: Any, y: FloatArray, rounds: int) -> None:
+def pass_over(X: Any, products: float) -> Work:
+    """One reading of the rows with their labels; so many products for each entry, and one exponential a row."""
+    size = X.data.nbytes + X.indices.nbytes if sparse.issparse(X) else X.nbytes
+    entries = X.data.size if sparse.issparse(X) else X.size
+    return Work(memory=size + 8.0 * X.shape[0], multiply_adds=products * entries, exponentials=float(X.shape[0]))
+
+
+def of_hessian(X: Any) -> Work:
+    """One triangle of the weighted X'X."""
+    n, d = X.shape
+    return Work(multiply_adds=n * d * (d + 1) / 2)
+
+
+def compare(name: str, X: Any, y: FloatArray, rounds: int) -> list[Row]:
     n = X.shape[0]
     l2 = 1e-6 * n if "scales" in name else 1e-4 * n
     asked = 1e-9 * n
@@ -116,10 +133,18 @@ def compare(name: str, X: Any, y: FloatArray, rounds: int) -> None:
             best[side] = min(best[side], timed(run)[0])
     for side, seconds in best.items():
         print(f"    {side:40} {seconds:8.3f} s  {seconds / best['privol']:7.2f}")
-    passes(o, X, rounds)
+    work = pass_over(X, 2.0) * found.evaluations
+    if not sparse.issparse(X):
+        work += of_hessian(X) * found.iterations
+    table = []
+    for side in [side for side in best if side.startswith("scikit")] or [""]:
+        words = {"peer_name": side, "peer": best[side]} if side else {}
+        limit = work.limit("s")
+        table.append(figure(f"{name}: minimum", "s", best["privol"], limit=limit, **words))  # type: ignore[arg-type]
+    return table + passes(o, X, rounds, name)
 
 
-def passes(o: Objective, X: Any, rounds: int) -> None:
+def passes(o: Objective, X: Any, rounds: int, name: str) -> list[Row]:
     """Single passes, and their limits."""
     w = np.full(o.dim, 0.1)
     size = X.data.nbytes + X.indices.nbytes if sparse.issparse(X) else X.nbytes
@@ -143,14 +168,28 @@ def passes(o: Objective, X: Any, rounds: int) -> None:
         own = best["gradient and H"] - best["gradient"]
         blas = best["X'X by BLAS"]
         print(f"        a Hessian's own {flops / own / 1e9:.1f} Gflop/s, BLAS {2 * flops / blas / 1e9:.1f}")
+    works = {"gradient": pass_over(X, 2.0), "certificate": pass_over(X, 2.0), "gradient and H v": pass_over(X, 3.0)}
+    if not sparse.issparse(X):
+        works["gradient and H"] = pass_over(X, 2.0) + of_hessian(X)
+    return [
+        figure(f"{name}: {side}", "ms", 1e3 * best[side], limit=work.limit("ms"), **beside(side, best))
+        for side, work in works.items()
+    ]
 
 
-def whole_fits(python: str, rounds: int, part: int, table: Path | None) -> None:
+def beside(side: str, best: dict[str, float]) -> dict[str, Any]:
+    """Return the peer of a pass."""
+    peer = "X'X by BLAS" if side == "gradient and H" else "the rows read"
+    return {"peer_name": f"{peer} (NumPy)", "peer": 1e3 * best[peer]}
+
+
+def whole_fits(python: str, rounds: int, part: int, table: Path | None) -> list[Row]:
     """ObjectivePerturbation from rows to released model, checks and noise included, compared with diffprivlib's."""
     blocks = list(open_covtype() if table is None else open_stream(table, schema=SCHEMA))
     X = np.vstack([block.X for block in blocks])[::part].copy()
     y = np.concatenate([block.y for block in blocks if block.y is not None])[::part].copy()
     n, bound = len(y), 3.0
+    figures = []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.npz"
         np.savez(file, X=X, y=y, X_test=X[:1000], y_test=y[:1000], x_bound=bound)
@@ -170,6 +209,12 @@ def whole_fits(python: str, rounds: int, part: int, table: Path | None) -> None:
             print(f"whole fit, {n:,} rows of Covertype, epsilon = 1, l2 = {l2:g}: privol {min(own):.3f} s, diffprivlib "
                   f"{min(other):.3f} s ({min(steps)} to {max(steps)} iterations); ratio "
                   f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")  # fmt: skip
+            words: dict[str, Any] = {"peer_name": "diffprivlib", "peer": min(other), "ratios": ratios}
+            # at least a pass that checks the rows, one that learns with its Hessian, and one that certifies
+            limit = (pass_over(X, 2.0) * 3 + of_hessian(X)).limit("s")
+            title = f"whole fit, {n:,} rows of Covertype, l2 = {l2:g}"
+            figures.append(figure(title, "s", min(own), limit=limit, **words))
+    return figures
 
 
 def main() -> None:
@@ -185,15 +230,17 @@ def main() -> None:
     part = 10 if arguments.quick else 1
     with threadpool_limits(arguments.threads):
         print(f"threads of the others: {arguments.threads}")
+        table: list[Row] = []
         if arguments.diffprivlib is not None:
-            whole_fits(arguments.diffprivlib, arguments.rounds, part, arguments.covtype)
+            table += whole_fits(arguments.diffprivlib, arguments.rounds, part, arguments.covtype)
         if arguments.only in (None, "dense"):
-            compare("dense, d = 54", *dense(1_000_000 // part), arguments.rounds)
+            table += compare("dense, d = 54", *dense(1_000_000 // part), arguments.rounds)
         if arguments.only in (None, "scaled"):
             name = "dense, d = 54, columns of scales from 1 to 1/300"
-            compare(name, *dense(100_000 // part, 300.0), arguments.rounds)
+            table += compare(name, *dense(100_000 // part, 300.0), arguments.rounds)
         if arguments.only in (None, "csr"):
-            compare("CSR, d = 47,236", *csr(100_000 // part), arguments.rounds)
+            table += compare("CSR, d = 47,236", *csr(100_000 // part), arguments.rounds)
+        show(table)
 
 
 if __name__ == "__main__":

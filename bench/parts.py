@@ -1,7 +1,8 @@
 """Seconds of a fit over parts of the rows: ``python bench/parts.py``, and with ``--ranks`` under mpiexec.
 
 Rows are made where they are held, so nothing is read. For each crew, alternating, the medians of ``--rounds``: the
-whole fit without making rows, the questions, and the cost of a question that involves no rows (docs/parts.md).
+whole fit without making rows, the questions, and the cost of a question that involves no rows (docs/parts.md). The limit
+of a question is that of its rows, which all workers share: their bytes, or their multiply-adds.
 
     mpiexec -n 2 python bench/parts.py --ranks       (--rows, --dim, --parts: more points)
 
@@ -23,6 +24,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from figures import Row, figure, no_limit, show
+from limits import Work, moments
 
 from privol import DPFTRL, PQFTL, ObjectivePerturbation
 from privol.distributed import Crew, DaskCrew, LocalCrew, RankCrew, Ranks, Session
@@ -111,6 +114,18 @@ def questions(words: argparse.Namespace) -> tuple[str, ...]:
     return ("losses", "hessian", "along", "margins") if words.batch is None else ("leaves", "rest")
 
 
+def needed(question: str, words: argparse.Namespace) -> Work:
+    """What a question to all rows needs at least, in one process."""
+    n, d = words.rows, words.dim + 1
+    if words.steps is not None:
+        n = words.steps
+    if question == "rest":
+        return Work()  # the last rows, which make no leaf
+    of_row = {"hessian": 2.0 * d + d * (d + 1) / 2, "leaves": float(moments(words.dim)), "along": 1.0, "losses": 2.0 * d}
+    read = 8.0 if question == "along" else 8.0 * d  # along a line the scores are there
+    return Work(memory=n * read, multiply_adds=n * of_row.get(question, 2.0 * d), exponentials=float(n))
+
+
 def one_process(parts: list[MadeRows], words: argparse.Namespace) -> float:
     """Seconds of a fit of all rows in one process, part by part."""
     blocks = [block for part in parts for block in part]
@@ -168,11 +183,27 @@ def main() -> None:
         print(f"{len(models)} different model(s)")
         if plain:
             print(f"one process: fit {statistics.median(plain):.2f} s")
+        table: list[Row] = []
         for name, rounds in found.items():
+            workers = int(name.partition(" ")[0])
             middle = {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
             shown = ", ".join(f"{key} {1000 * middle[key]:.1f} x {middle[f'{key}s']:.0f}" for key in questions(words))
             bare_ms = 1000 * statistics.median(empty[name])
+            whole = Work()
+            for key in questions(words):
+                if not middle[f"{key}s"]:
+                    continue
+                work = needed(key, words)
+                whole += work * middle[f"{key}s"]
+                if work != Work():
+                    limit = (work * (1 / workers)).limit("ms")
+                    table.append(figure(f"{name}: {key}", "ms/question", 1000 * middle[key], limit=limit))
+            limit, alone = (whole * (1 / workers)).limit("s"), no_limit("messages between processes, and waiting")
+            peer = {"peer_name": "one process", "peer": statistics.median(plain)} if plain else {}
+            table.append(figure(f"{name}: fit", "s", middle["fit"], limit=limit, **peer))  # type: ignore[arg-type]
+            table.append(figure(f"{name}: a question of no rows", "ms/question", bare_ms, limit=alone))
             print(f"{name:>10}: fit {middle['fit']:.2f} s; {shown}; a question of no rows {bare_ms:.2f}")
+        show(table)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@ noise is seeded to allow this comparison), and each ledger must state the cost o
 
 ``sparse`` learns synthetic rows of 40 of d hashed features by DPFTRL with a model every 10,000 rows: the cost of a
 step, of its rows, and of the passes over all coordinates and their noise.
+
+The limit of a dense row is that of a step's share and a row's bytes, of a sparse step that of its entries and of all
+coordinates' noise and sums, in memory.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import scipy.sparse as sp
+from figures import Row, figure, no_limit, show
+from limits import Work, of_noise, of_release, of_row, of_sums
 from numpy.typing import NDArray
 
 from privol import DPFTRL, AdaptiveFTRL, open_stream
@@ -138,7 +143,8 @@ def dense(rows: int, where: str | None, file: str | None) -> None:
         if not path.exists():
             write(path, rows)
         seconds = time.perf_counter() - start
-        print(f"{rows:,} rows, {FEATURES} features, {path.stat().st_size / 1e9:.2f} GB, written in {seconds:.0f} s")
+        path_bytes = path.stat().st_size
+        print(f"{rows:,} rows, {FEATURES} features, {path_bytes / 1e9:.2f} GB, written in {seconds:.0f} s")
         passes = {"without checkpoints": child(path, ""), "with checkpoints": child(path, str(folder / "kept"))}
         state = str(folder / "killed")
         first = child(path, state, killed=True)
@@ -161,6 +167,18 @@ def dense(rows: int, where: str | None, file: str | None) -> None:
             f"{end['peak MiB']:.0f} MiB; ledger: {end['runs']} run, mu {end['mu']!r}, as calibrated: {end['exact']}"
         )
     print("the same model, bit for bit:", len({end["model"] for end in ends.values()}) == 1)
+    d = FEATURES + 1
+    step = of_noise(d) + of_sums(d) + of_release(d)
+    row = of_row(FEATURES, d) + step * (1 / AdaptiveFTRL(epsilon=1.0, delta=1e-10).calibrate(FEATURES, rows).batch)
+    work = row + Work(written=8.0 * d, memory=path_bytes / rows)  # what is read from the file is written as rows
+    table = []
+    for title in ("without checkpoints", "with checkpoints"):
+        end = ends[title]
+        table.append(figure(title, "rows/s", end["rows"] / end["seconds"], limit=work.limit("rows/s")))
+    parts = no_limit("no model of the readers' batches")
+    for title, end in ends.items():
+        table.append(figure(f"{title}: peak memory", "MiB", end["peak MiB"], limit=parts))
+    show(table)
 
 
 def _thousands(speed: float | None) -> str:
@@ -217,6 +235,7 @@ def sparse(dims: list[int], steps: int, rounds: int) -> None:
     print("ms a step; in brackets ns a coordinate, and of the rows ns an entry")
     names = ("features", "rows/s", "a step", "its rows", "all coordinates", "noise alone", "peak MiB")
     print("".join(f"{name:>18}" for name in names))
+    table: list[Row] = []
     for d in dims:
         noise, most = Gaussian(scale=1.0), steps * STEP
         # from differences, which exclude the fixed cost of a run; one step of all rows has one pass over coordinates
@@ -239,6 +258,20 @@ def sparse(dims: list[int], steps: int, rounds: int) -> None:
             _per(alone, d),
         ]
         print("".join(f"{cell:>18}" for cell in [*cells, f"{status('VmHWM'):.0f}"]), flush=True)
+        # buffers, sums and models do not fit into a cache: what is written there is read from memory here
+        sums, release = of_sums(d), of_release(d)
+        coordinates = of_noise(d) + Work(
+            multiply_adds=sums.multiply_adds + release.multiply_adds, memory=sums.near + release.near
+        )
+        entries = Work(memory=12.0, multiply_adds=3.0) * (STEP * WORDS) + Work(exponentials=float(STEP))
+        for what, seconds, work in (
+            ("a step", step, coordinates + entries),
+            ("its rows", rows, entries),
+            ("all coordinates", passes, coordinates),
+            ("noise alone", alone, of_noise(d) + Work(written=8.0 * d)),
+        ):
+            table.append(figure(f"{d:,} features: {what}", "ms", 1e3 * seconds, limit=work.limit("ms")))
+    show(table)
 
 
 def _per(seconds: float, d: int) -> str:

@@ -7,6 +7,10 @@ reading of the same file. What overlap hides is (parsing + learning - together) 
 in the same round; cores busy is processor time by wall time of the run with the thread. Figures are medians over
 ``--rounds``. Short runs measure the system's scheduler, which takes some 0.3 s to move a thread to an idle core.
 ``--memory`` measures peak memory at 10^5, 10^6 and 10^7 rows.
+
+The limit of reading is that of the file's bytes, in the system's cache, copied from there in pieces and, where they are
+compressed by gzip, decompressed, and of the rows written to memory; Parquet's pages are decompressed by snappy, which is
+not counted. Learning has the limit of a row; where one thread reads and learns, both add up.
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+from figures import Limit, Row, figure, number, show
+from limits import Work, of_row
 
 from privol import PIGD, open_stream
 from privol.data import open_covtype
@@ -187,7 +193,41 @@ def round_of(path: Path, count: int, blocks: list[Any]) -> dict[str, float]:
     return figures
 
 
+def bytes_read(path: Path) -> float:
+    """Seconds in which the file is read in pieces, and decompressed if it is compressed as a whole."""
+    piece = bytearray(1 << 20)
+    with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+        return timed(lambda: [None for _ in iter(lambda: file.readinto(piece), 0)])
+
+
+def limited(kind: str, path: Path, count: int, found: list[dict[str, float]]) -> list[Row]:
+    """Return privol's speeds beside the peers' and the limits."""
+    reading = min(bytes_read(path) for _ in range(3)) / count * 1e9  # ns a row
+    rows, learning = Work(written=8.0 * 55).nanoseconds(), of_row(54).nanoseconds()
+    what = "file's bytes decompressed" if path.suffix == ".gz" else "file's bytes read from the system's cache"
+    parts = f"ns: {what} {number(reading)}, 55 numbers of a row written to memory {number(rows)}"
+    single = f"{parts} and a row learnt {number(learning)}, one after the other"
+    parallel = f"the larger of: {parts}; a row learnt {number(learning)}"
+    table = []
+    for column, nanoseconds, of, peer, aim in (
+        ("open_stream", reading + rows, parts, "bare parser", "4,000" if kind == "parquet" else "none"),
+        ("learning", learning, of_row(54).limit("ns").of, "", "none"),
+        ("fit_stream", reading + rows + learning, single, "VW learns", "none"),
+        ("read ahead", max(reading + rows, learning), parallel, "VW learns", "none"),
+    ):
+        own = statistics.median(figures[column] for figures in found) / 1e3
+        words: dict[str, Any] = {"aim": aim}
+        if peer in found[0]:
+            theirs = [figures[peer] / 1e3 for figures in found]
+            words |= {"peer_name": peer, "peer": statistics.median(theirs)}
+            words["ratios"] = [figures[column] / figures[peer] for figures in found]
+        limit = Limit(1e6 / nanoseconds, of)
+        table.append(figure(f"{kind}: {column}", "1,000 rows/s", own, limit=limit, **words))
+    return table
+
+
 def compare(folder: Path, count: int, rounds: int, kinds: list[str]) -> None:
+    table: list[Row] = []
     print(f"\n{count:,} rows, 54 features; 1,000 rows per second, median of {rounds} rounds; PIGD with one release")
     if not find_spec("vowpalwabbit"):
         print("VW is not measured: pip install vowpalwabbit")
@@ -206,7 +246,9 @@ def compare(folder: Path, count: int, rounds: int, kinds: list[str]) -> None:
             elif name == "cores busy":
                 shown = f"{middle:.2f}"
             cells.append(shown if figures else "")
+        table += limited(kind, path, count, found)
         print(f"{kind:10} " + " ".join(f"{cell:>13}" for cell in cells), flush=True)
+    show(table)
 
 
 MEMORY = """
@@ -214,23 +256,32 @@ import sys
 from privol import PIGD, open_stream
 path, rows = sys.argv[1], int(sys.argv[2])
 given = {"n_features": 54} if path.endswith(".svm") else {"target": "_label"}
-PIGD(horizon=rows, delta=1e-9, release="last").fit_stream(open_stream(path, classes=(-1, 1), **given))
-for line in open("/proc/self/status"):
-    if line.startswith("VmHWM"):
-        print(int(line.split()[1]) / 1024)
+def peak():
+    for line in open("/proc/self/status"):
+        if line.startswith("VmHWM"):
+            print(int(line.split()[1]) / 1024)
+stream = open_stream(path, classes=(-1, 1), **given)
+peak()
+PIGD(horizon=rows, delta=1e-9, release="last").fit_stream(stream)
+peak()
 """
 
 
 def memory(kinds: list[str]) -> None:
     """Peak resident memory of reading and learning, in a separate process (Linux)."""
-    print("\npeak resident memory of fit_stream on a file, MiB")
+    table: list[Row] = []
+    of = "MiB of the same process when it has opened the file, before it reads rows"
     for count in (100_000, 1_000_000, 10_000_000):
         for kind in kinds:
             with tempfile.TemporaryDirectory() as folder:
                 write_files(Path(folder), count, {kind})
                 command = [sys.executable, "-c", MEMORY, f"{folder}/rows.{kind}", str(count)]
                 out = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ).stdout
-                print(f"{kind:10} {count:>12,} rows {float(out):8.0f}", flush=True)
+                before, peak = map(float, out.split())
+                name = f"{kind}: peak memory of fit_stream, {count:,} rows"
+                table.append(figure(name, "MiB", peak, limit=Limit(before, of)))
+                print(f"{name}: {peak:.0f} MiB", flush=True)
+    show(table)
 
 
 def main() -> None:
