@@ -1,10 +1,10 @@
 """Ratios of privol against its peers, measured side by side in one process: ``python bench/compare.py``.
 
 Beside each figure stand its aim, its peer and its limit: what a row cannot do without (``bench/limits.py``), at the
-rates that the same run measures. Every comparison alternates the two sides, so that drifting speed affects both, and reports the median of the pairwise
-ratios. Times are processor times, which other users of the machine affect less, and medians too; quote the ratios. With
-two cores they are wall-clock times: no other program may run. ``--quick`` runs a tenth of the rows, ``--json FILE``
-saves the figures, ``--only WORD`` selects comparisons by name.
+rates that the same run measures. Every comparison alternates the two sides, so that drifting speed affects both, and
+reports the median of the pairwise ratios. Times are processor times, which other users of the machine affect less, and
+medians too; quote the ratios. With two cores they are wall-clock times: no other program may run. ``--quick`` runs a
+tenth of the rows, ``--json FILE`` saves the figures, ``--only WORD`` selects comparisons by name.
 """
 
 from __future__ import annotations

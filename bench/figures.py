@@ -97,10 +97,7 @@ def figure(
     ratios: Sequence[float] = (),
 ) -> Row:
     """Return a figure from medians; `ratios` of its rounds where there are some, else that of the two medians."""
-    if math.isnan(peer):
-        ratio = math.nan
-    else:
-        ratio = privol / peer if more_is_better(unit) else peer / privol
+    ratio = peer / privol if not more_is_better(unit) and not math.isnan(peer) else privol / peer
     spread = sorted(ratios) or [ratio]
     middle = ratio if not ratios else spread[len(spread) // 2]
     return Row(name, unit, privol, peer, middle, spread[0], spread[-1], peer_name, aim, limit)

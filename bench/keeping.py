@@ -137,7 +137,10 @@ def main() -> None:
             f"{known / skipped:>11,.0f} rows/s",
             flush=True,
         )
-        rows_per_second = {"plain": rows.n_rows / statistics.median(plain), "kept": rows.n_rows / statistics.median(kept)}
+        rows_per_second = {
+            "plain": rows.n_rows / statistics.median(plain),
+            "kept": rows.n_rows / statistics.median(kept),
+        }
         alone = Limit(rows_per_second["plain"], "rows a second of the same run that nobody keeps")
         start_up = no_limit("start-up: files are opened and read")
         table += [

@@ -17,11 +17,12 @@ nanoseconds, is
     max(memory, blocks + values + exponentials + calls + cells + max(multiply-adds, nearest cache)),
 
 because a core does one after the other what it does itself, has separate units for arithmetic and for loads, and can
-fetch the rows that come while it works. Where a second core draws the noise ahead, blocks and values are a third side of
-the outer maximum. **It leaves out all waiting**: operations that need each other's results (a row's gradient for the
+fetch the rows that come while it works. Where a second core draws the noise ahead, blocks and values are a third side
+of the outer maximum. **It leaves out all waiting**: operations that need each other's results (a row's gradient for the
 point of the row before, an exponential for the score), branches, and what only the written code needs beside it. No
 program comes to 100 %; what is far below waits or does more than it has to. As rates are the best of several rounds and
-figures are medians, a busy machine makes the share smaller, never larger.
+figures are medians, a busy machine makes the share smaller, never larger. Rows count as read from memory: where few of
+them stay in a cache (``--quick``), that part of the limit is too large.
 """
 
 from __future__ import annotations

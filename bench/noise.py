@@ -2,8 +2,9 @@
 
 Every line is the median over ``--rounds`` of nanoseconds per value, with all samplers in turn within a round, so that
 drifting speed affects all of them; quote the ratios. Values are drawn as vectors of 1 to 10^6, in one call each.
-privol's are correctly rounded, or exact on the integers, and from a cryptographic source, and so are OpenDP's.
-A value's limit is its keystream and first pass, and the share of a call from Python. ``--levels`` repeats privol's on each instruction-set level of this processor.
+privol's are correctly rounded, or exact on the integers, and from a cryptographic source, and so are OpenDP's. A
+value's limit is its keystream and first pass, and the share of a call from Python. ``--levels`` repeats privol's on
+each instruction-set level of this processor.
 """
 
 from __future__ import annotations

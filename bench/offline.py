@@ -9,10 +9,9 @@ With ``--diffprivlib PYTHON``, the interpreter of an environment with diffprivli
 before 2.3): whole private fits of the Covertype rows that come with privol, or (``--covtype``) of all, compared with
 its LogisticRegression, at the same epsilon, bound and l2. Its solver stops at its default tolerance.
 
-Then single passes, compared with the machine's limits: gradients with one reading of the rows by
-``numpy.add.reduce``, Hessians with BLAS's product of matrices of the same shape, which makes both triangles. In the last
-table a pass has the larger of its bytes and its multiply-adds (``limits.py``), a whole solution as many readings and
-Hessians as it took.
+Then single passes, compared with the machine's limits: gradients with one reading of the rows by ``numpy.add.reduce``,
+Hessians with BLAS's product of matrices of the same shape, which makes both triangles. In the last table a pass has the
+larger of its bytes and its multiply-adds (``limits.py``), a whole solution as many readings and Hessians as it took.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Seconds of a fit over parts of the rows: ``python bench/parts.py``, and with ``--ranks`` under mpiexec.
 
 Rows are made where they are held, so nothing is read. For each crew, alternating, the medians of ``--rounds``: the
-whole fit without making rows, the questions, and the cost of a question that involves no rows (docs/parts.md). The limit
-of a question is that of its rows, which all workers share: their bytes, or their multiply-adds.
+whole fit without making rows, the questions, and the cost of a question that involves no rows (docs/parts.md). The
+limit of a question is that of its rows, which all workers share: their bytes, or their multiply-adds.
 
     mpiexec -n 2 python bench/parts.py --ranks       (--rows, --dim, --parts: more points)
 
@@ -121,7 +121,12 @@ def needed(question: str, words: argparse.Namespace) -> Work:
         n = words.steps
     if question == "rest":
         return Work()  # the last rows, which make no leaf
-    of_row = {"hessian": 2.0 * d + d * (d + 1) / 2, "leaves": float(moments(words.dim)), "along": 1.0, "losses": 2.0 * d}
+    of_row = {
+        "hessian": 2.0 * d + d * (d + 1) / 2,
+        "leaves": float(moments(words.dim)),
+        "along": 1.0,
+        "losses": 2.0 * d,
+    }
     read = 8.0 if question == "along" else 8.0 * d  # along a line the scores are there
     return Work(memory=n * read, multiply_adds=n * of_row.get(question, 2.0 * d), exponentials=float(n))
 

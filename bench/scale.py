@@ -175,7 +175,7 @@ def dense(rows: int, where: str | None, file: str | None) -> None:
     for title in ("without checkpoints", "with checkpoints"):
         end = ends[title]
         table.append(figure(title, "rows/s", end["rows"] / end["seconds"], limit=work.limit("rows/s")))
-    parts = no_limit("no model of the readers' batches")
+    parts = no_limit("not derived: it is the readers' batches and the allocator's")
     for title, end in ends.items():
         table.append(figure(f"{title}: peak memory", "MiB", end["peak MiB"], limit=parts))
     show(table)

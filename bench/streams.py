@@ -9,8 +9,8 @@ in the same round; cores busy is processor time by wall time of the run with the
 ``--memory`` measures peak memory at 10^5, 10^6 and 10^7 rows.
 
 The limit of reading is that of the file's bytes, in the system's cache, copied from there in pieces and, where they are
-compressed by gzip, decompressed, and of the rows written to memory; Parquet's pages are decompressed by snappy, which is
-not counted. Learning has the limit of a row; where one thread reads and learns, both add up.
+compressed by gzip, decompressed, and of the rows written to memory; Parquet's pages are decompressed by snappy, which
+is not counted. Learning has the limit of a row; where one thread reads and learns, both add up.
 """
 
 from __future__ import annotations

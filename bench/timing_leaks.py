@@ -1,8 +1,8 @@
 """The time that privol takes, by the content of the rows: the figures of docs/limitations.md, "Time".
 
 ``python bench/timing_leaks.py``: nanoseconds per row, median of interleaved repetitions and the middle half of them,
-for streams that differ only in their rows. Nothing is asserted: it shows what an observer of time sees. Each case stands
-beside the first one of its kind: no difference would be 1.0, which is no aim (docs/limitations.md).
+for streams that differ only in their rows. Nothing is asserted: it shows what an observer of time sees. Each case
+stands beside the first one of its kind: no difference would be 1.0, which is no aim (docs/limitations.md).
 """
 
 from __future__ import annotations
