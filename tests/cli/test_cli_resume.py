@@ -9,15 +9,13 @@ import shutil
 import signal
 import subprocess
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_tools import RUN, N, entries_of, listed, privol_cli, run_json, start, write
+from cli_tools import RUN, N, entries_of, interrupted_at, listed, privol_cli, run_json, start, write
 from patience import WAIT
 
-import privol.cli.run as command
 from privol.cli.app import DATA, INTERRUPTED, IO, OK, USAGE
 from privol.state import load_model
 
@@ -29,23 +27,6 @@ PIGD = (*RUN, "--learner", "pigd", "--release", "100", "--checkpoint", "60")
 BIG = ("run", "big.csv", "--classes", "0,1", "--radius", "5", "--x-bound", "2", "--learner", "pigd", "--seed", "1",
        "--release", "5000", "--checkpoint", "2000")  # fmt: skip
 METRICS = ("--private-metrics", "0.2", "--metric-windows", "4")
-
-
-@contextmanager
-def interrupted_at(monkeypatch, row):
-    """Ctrl-C once a number of rows has been learnt."""
-
-    @contextmanager
-    def watched(*_, **__):
-        def tick(learner, stream):
-            if learner._run.state.n_rows >= row:
-                raise KeyboardInterrupt
-
-        yield tick, lambda stage: None
-
-    with monkeypatch.context() as patch:
-        patch.setattr(command, "watched", watched)
-        yield
 
 
 def same_run(a, b):

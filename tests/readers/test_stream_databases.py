@@ -1,4 +1,4 @@
-"""Tables and queries of SQLite and DuckDB: the same rows as those of a file, in the order of a key."""
+"""Tables and queries of databases: the same rows as those of a file, in the order of a key."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from privol import DPFTRL, open_stream
-from privol.errors import InvalidParameter, StateError, StreamError
-from privol.state import State
+from privol import open_stream
+from privol.errors import InvalidParameter, StreamError
+from privol.readers.source_urls import parsed, shown, without_secrets
 
 ROWS = [(3 * i + 1, (-1) ** i * i / 7, None if i % 5 == 0 else f"town {i % 3}", i % 2) for i in range(500)]
 
@@ -104,38 +104,36 @@ def test_rows_of_a_database_are_not_left_out_by_their_number(tmp_path: Path) -> 
         stream.go_on(bytes(16), rows=100)
 
 
-def fit(path: Path, progress: object = None, **how: object) -> DPFTRL:
-    """Learn the rows, from where the run was left."""
-    made = DPFTRL(epsilon=1.0, horizon=len(ROWS), x_bound=80.0, radius=1.0, release=100, random_state=1)
-    url = f"sqlite:///{path}?query=select id, x, y from visits&order=id"
-    stream = open_stream(url, target="y", positive=1, block_rows=50)
-    return made.fit_stream(stream, checkpoint=State(path.parent / "RUN", every=100, **how), progress=progress)
+URL = "postgresql://ann:Tr0ub4d%2For@db:5432/clinic?table=v&order=id&sslmode=require"
 
 
-def dies(made: DPFTRL, stream: object) -> None:
-    if made.n_rows_ >= 200:
-        raise KeyboardInterrupt
+def test_what_is_secret_in_a_url_is_not_shown() -> None:
+    found = parsed(URL + "&sslpassword=0pen%20sesame&passfile=/home/ann/.pgpass")
+    assert set(found.secrets) == {"Tr0ub4d%2For", "Tr0ub4d/or", "0pen%20sesame", "0pen sesame"}
+    assert found.hidden("no Tr0ub4d/or, 0pen sesame") == "no ..., ..."
+    assert "Tr0ub" not in repr(found)
+    kept = "postgresql://ann@db:5432/clinic?table=v&order=id&sslmode=require"
+    assert without_secrets(URL + "&password=abc&PGPASSWORD=x&aws_secret=y&api_key=z") == kept
+    for url in (kept, kept + "&passfile=/home/ann/.pgpass", "sqlite:////home/a@b:c/f.db?table=v&order=id"):
+        assert without_secrets(url) == url
+        assert parsed(url).secrets == ()
+    words = ["run", f"--file={URL}", "a"]
+    assert shown(f"no such file: {URL} (Tr0ub4d/or)", words) == f"no such file: {kept} (...)"
 
 
-def test_a_run_goes_on_to_the_same_model(tmp_path: Path) -> None:
-    path = sqlite(tmp_path / "rows.db")
-    (tmp_path / "whole").mkdir()
-    whole = fit(sqlite(tmp_path / "whole" / "rows.db"))
-    with pytest.raises(KeyboardInterrupt):
-        fit(path, dies)
-    with pytest.raises(StreamError, match="not left out by their number"):
-        fit(path, rest=True)
-    gone_on = fit(path)
-    assert np.array_equal(whole.coef_, gone_on.coef_)
-    assert whole.n_releases_ == gone_on.n_releases_ == 5
-
-
-def test_a_run_refuses_a_table_whose_learnt_rows_are_others(tmp_path: Path) -> None:
-    path = sqlite(tmp_path / "rows.db")
-    with pytest.raises(KeyboardInterrupt):
-        fit(path, dies)
-    with sqlite3.connect(path) as connection:
-        connection.execute("DELETE FROM visits WHERE id = 4")
-    connection.close()
-    with pytest.raises(StateError, match="are not those that the run has learnt"):
-        fit(path)
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:pass/word@db/clinic?table=v&order=id",
+        "postgresql://ann:pass?word@db/clinic?table=v&order=id",
+        "postgresql://ann:pass#word@db/clinic?table=v&order=id",
+        "postgresql://ann:pass@word@db/clinic?table=v&order=id",
+        "postgres://ann:pass?word=1@db/clinic?table=v&order=id",
+    ],
+)
+def test_a_password_with_signs_of_a_url_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(InvalidParameter, match=r"the PostgreSQL URL is ambiguous: .* written %25, %2F") as caught:
+        open_stream(url, target="y")
+    assert "word" not in str(caught.value).replace("password", "")
+    assert without_secrets(url).endswith("://...")
+    assert shown(f"Got {url}", [url]) == f"Got {without_secrets(url)}"

@@ -16,6 +16,7 @@ import warm
 from click.testing import CliRunner
 
 import privol
+import privol.cli.run as run_command
 from privol.cli.app import OK, app
 from privol.ledger import Ledger
 
@@ -102,3 +103,20 @@ def start(*words, imported=True, **settings):
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **settings},
         env={**os.environ, "PYTHONPATH": path},
     )
+
+
+@contextlib.contextmanager
+def interrupted_at(monkeypatch, row):
+    """Ctrl-C once a number of rows has been learnt."""
+
+    @contextlib.contextmanager
+    def watched(*_, **__):
+        def tick(learner, stream):
+            if learner._run.state.n_rows >= row:
+                raise KeyboardInterrupt
+
+        yield tick, lambda stage: None
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_command, "watched", watched)
+        yield

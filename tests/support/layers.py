@@ -102,6 +102,7 @@ LIBRARIES: dict[str, set[str] | None] = {
     "cryptography": {"_core", "noise", "config"},
     "pyarrow": {"readers", "encoding", "streams", "cli"},
     "adbc_driver_sqlite": {"readers"},
+    "adbc_driver_postgresql": {"readers"},
     "duckdb": {"readers"},
     "dp_accounting": {"guarantees", "ledger"},
     "networkx": {"topology"},
@@ -116,7 +117,7 @@ LIBRARIES: dict[str, set[str] | None] = {
 }
 # Not installed with every privol: imported inside functions, so that the module can be imported without them.
 OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "distributed", "river", "diffprivlib"}
-OPTIONAL |= {"adbc_driver_sqlite", "duckdb"}
+OPTIONAL |= {"adbc_driver_sqlite", "adbc_driver_postgresql", "duckdb"}
 
 # Imports inside functions hide a dependency, so each has a reason here. The command line may use them to start fast.
 LAZY = {
@@ -124,6 +125,7 @@ LAZY = {
     ("config", "privol"): "the version is read when asked for",
     ("readers", "pyarrow"): "optional: the parser without it is slower",
     ("readers", "adbc_driver_sqlite"): "optional: only tables of SQLite need it",
+    ("readers", "adbc_driver_postgresql"): "optional: only tables of PostgreSQL need it",
     ("readers", "duckdb"): "optional: only tables of DuckDB need it",
     ("encoding", "pyarrow"): "optional: it works on batches of pyarrow, which it finds where there are any",
     ("streams", "pyarrow"): "optional: likewise",

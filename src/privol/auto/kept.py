@@ -43,7 +43,7 @@ class Directory(Keeper, Protocol):
     def keep_taught(self, blocks: Callable[[bytes], Iterable[Any]] | None) -> None:
         """Record the rows that taught, as the encoding has them; None: they cannot be read again."""
 
-    def check_taught(self, blocks: Callable[[bytes], Iterable[Any]] | None) -> None:
+    def expect_taught(self, blocks: Callable[[bytes], Iterable[Any]] | None) -> None:
         """Refuse to continue with other rows."""
 
 
@@ -227,7 +227,7 @@ def encoding_of(
         return dict(found), _opened(data, words, encoder, 1)
     stream = _opened(data, words, encoder, encoder.plan_.rows + 1)
     stream.beside = account.plan_id
-    checkpoint.check_taught(partial(_taught, data, words, encoder) if stream.repeatable else None)
+    checkpoint.expect_taught(partial(_taught, data, words, encoder) if stream.repeatable else None)
     return dict(found), stream
 
 

@@ -13,6 +13,7 @@ import click
 
 from .. import __version__
 from ..errors import BudgetExceeded, InvalidParameter, InvalidRow, PrivolError, SolverFailure, StreamError
+from ..readers.source_urls import shown
 from .loading import load_libraries
 from .options import in_options
 
@@ -114,6 +115,7 @@ class App(click.Group):
 
     @staticmethod
     def _fail(message: str, kind: str, code: int, words: list[str], row: int | None) -> None:
+        message = shown(message, words)
         # even if the message is lost, the code says what happened
         with suppress(BrokenPipeError):
             click.echo(f"privol: error: {message}", err=True)

@@ -62,6 +62,9 @@ def resume(
     have moved. Rows that are learnt already are compared and skipped. To evaluate them (diagnostics, private metrics)
     they are learnt once more, with the same noise: this costs time but no budget, and releases the same models.
 
+    A database is read on behind the last row that is kept, by its key, unless the run is evaluated; rows inserted or
+    deleted before it are an error. Passwords are not kept: give the URL as FILE, unless the client finds them itself.
+
     The fit of an offline learner is one step and cannot resume. If its model was ready when it was killed, the model is
     paid for and shown. Otherwise nothing was released, the budget counts as spent, and only --end is left.
 

@@ -16,6 +16,7 @@ import click
 from .._threads import set_threads
 from ..errors import BudgetExceeded
 from ..learners import TABLE
+from ..readers.source_urls import is_source, without_secrets
 from .encoding import short_of_rows, unlabelled
 from .learner_options import LEARNER_OPTIONS
 from .option_types import CrossType, HorizonType, WorkersType
@@ -73,13 +74,14 @@ class _RunCommand(GroupedCommand):
     """Remembers its words, for resuming the run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[_WORDS] = list(args)
+        ctx.meta[_WORDS] = [without_secrets(word) if is_source(word) else word for word in args]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Say at once what is read: the libraries that the run needs take a second to load."""
         if sys.stderr.isatty() and not (ctx.params["as_json"] or ctx.params["quiet"]):
-            click.echo(f"Reading {ctx.params['file'] or 'the rows that come with privol'}", err=True)
+            file = ctx.params["file"] or "the rows that come with privol"
+            click.echo(f"Reading {without_secrets(file) if is_source(file) else file}", err=True)
         return super().invoke(ctx)
 
 
@@ -194,9 +196,9 @@ def run(out: str | None, threads: int | None, **options: Any) -> None:
     """Learn a private model from the rows of FILE, once, in order.
 
     FILE is CSV, JSON lines, libsvm (plain or gz, bz2, xz, zst), Parquet, Arrow, .npy or .npz; a directory or a quoted
-    pattern of such files, in the order of their names; a table of a database, sqlite:///FILE?table=NAME&order=KEY or
-    duckdb:///...; or - for standard input, which needs --horizon (auto: any number of rows). Without FILE: 120,000 real
-    rows that come with the package (Forest Covertype, lodgepole pine against the rest).
+    pattern of such files, in the order of their names; a table of a database, sqlite:///FILE?table=NAME&order=KEY,
+    duckdb:///... or postgresql://...; or - for standard input, which needs --horizon (auto: any number of rows).
+    Without FILE: 120,000 real rows that come with the package (Forest Covertype, lodgepole pine against the rest).
 
     What the columns mean is learnt from the first rows, within the budget; the model learns the others. Whatever the
     options and a schema say counts as public: choose it without looking at the rows.
@@ -297,7 +299,7 @@ def learn_rows(
         shown = watched(rows, made.delta, counted=stream.n_rows is not None, wanted=not (as_json or quiet))
         state: Any = None
         if checkpoint:
-            state = State(directory.path, every=checkpoint, inputs=ready.inputs, context=command, rest=rest)
+            state = State(directory.path, every=checkpoint, inputs=ready.inputs, context=command, rest=rest or None)
 
         def report(ended: _Ended) -> dict[str, Any]:
             return _report(directory, ready, ended, resumed=kept is not None, unread=file is None, delay=delay or 0)
@@ -307,7 +309,7 @@ def learn_rows(
                 if kept is None:
                     state.keep_taught(ready.taught)
                 elif state.knows_taught:  # not for a pipe
-                    state.check_taught(ready.taught)
+                    state.expect_taught(ready.taught)
             with _saying_what_helps(stream, ready.stated), shown as (tick, stage):
                 ended = _learn(made, stream, state, diagnostics, delay or 0, ready.private, tick, stage, report)
         except BaseException as error:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ..readers.source_urls import is_source
 from .encoding import learns_encoding
 from .options import OFFLINE, budget_in_epsilon, given_parameters, learner_name
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
@@ -97,6 +98,10 @@ def _check(ctx: click.Context, options: Mapping[str, Any]) -> None:
         raise click.UsageError(f"--workers is for --learner {able}; found {options['learner']}")
     if options["file"] in (None, "-"):
         raise click.UsageError("--workers read files: give a FILE, a directory, or a quoted pattern of FILEs")
+    if is_source(options["file"]):
+        raise click.UsageError(
+            "--workers read files, each its own, and FILE is one table or query of a database: leave --workers out"
+        )
     for name, nothing in _NOT_HERE.items():
         if options[name] != nothing:
             raise click.UsageError(

@@ -59,17 +59,14 @@ class RestOfColumns(ColumnsAround):
             for batch in going:
                 yield None if batch is None else batch.select(list(kinds))
             return
-        left = self._skip
-        for batch in self._columns.batches(kinds, limit, progress):
-            if batch is not None and left:
-                skipped = min(left, batch.num_rows)
-                left -= skipped
-                batch = batch.slice(skipped)
-                if not batch.num_rows:
-                    continue
-            yield batch
-        if left:
-            raise StreamError(f"{self.name}: has no more rows than {self._what} ({self._skip:,})")
+        yield from self._columns.batches_after(self._skip, kinds, limit, progress, self._what)
+
+    def batches_after(
+        self, rows: int, kinds: Mapping[str, Kind], limit: int, progress: Progress, what: str
+    ) -> Iterator[Batch]:
+        if self._going is not None:
+            return super().batches_after(rows, kinds, limit, progress, what)
+        return self._columns.batches_after(self._skip + rows, kinds, limit, progress, f"those before and {what}")
 
     def sample(self, rows: int) -> Any:
         return self._columns.sample(self._skip + rows).slice(self._skip)

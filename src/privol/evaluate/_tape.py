@@ -61,7 +61,7 @@ class Tape:
         self.schema = getattr(stream, "schema", None)
         self.user: str | None = getattr(stream, "user", None)
         self.conditions: tuple[str, ...] = tuple(getattr(stream, "conditions", ()))
-        self.go_on = getattr(stream, "go_on", None)
+        self.go_on, self.positions = getattr(stream, "go_on", None), getattr(stream, "positions", None)
 
     @property
     def complete(self) -> bool:

@@ -53,7 +53,7 @@ class Ahead:
         self.schema = getattr(stream, "schema", None)
         self.user = getattr(stream, "user", None)
         self.conditions = getattr(stream, "conditions", ())
-        self.go_on = getattr(stream, "go_on", None)
+        self.go_on, self.positions = getattr(stream, "go_on", None), getattr(stream, "positions", None)
 
     def __iter__(self) -> Iterator[Any]:
         self._arrived.clear()

@@ -88,9 +88,13 @@ class TypedColumns(Columns):
         """Yield record batches that hold at least the columns of ``kinds``, with the input's own types."""
 
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
+        return self.converted(self.typed(kinds, limit, progress), kinds)
+
+    def converted(self, batches: Iterator[Any], kinds: Mapping[str, Kind], before: int = 0) -> Iterator[Any]:
+        """Yield batches of the input's own types as those of these kinds; ``before``: rows that come before them."""
         pa = arrow("typed columns")
-        names, row = list(kinds), 1
-        for batch in self.typed(kinds, limit, progress):
+        names, row = list(kinds), before + 1
+        for batch in batches:
             columns = [self._converted(batch.column(name), name, kind, row) for name, kind in kinds.items()]
             row += batch.num_rows
             yield pa.RecordBatch.from_arrays(columns, names=names)

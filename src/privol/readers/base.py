@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import StreamError
+from .positions import Positions
 
 __all__ = [
     "BLOCK_BYTES",
@@ -102,16 +103,16 @@ class Facts:
         Where it is known without reading the rows.
     repeatable : bool
         Whether it can be read more than once.
-    Whether it can be told how much of it has been read.
+    sized : bool
         Whether it can be known how much of it has been read.
-    Whether small pieces may be joined into full blocks (files) or must be passed on at once (live generators).
+    merge : bool
         Whether small pieces may be joined into full blocks (files), or must be passed on at once (live generators).
-    Whether a thread may run ahead of the consumer (not where that would run the caller's code).
+    ahead : bool
         Whether a thread may run it ahead of the consumer (not where that runs the caller's code).
-    What was inferred from the contents, on which every row depends ("columns" stands for their names and order). Empty
-    where arguments, a schema or a typed format state everything.
+    inferred : tuple of str
+        What was inferred from the contents, on which every row depends ("columns" stands for their names and order):
         nothing where arguments, a schema or a typed format state it all.
-    What a guarantee assumes, one sentence each.
+    conditions : tuple of str
         What a guarantee takes for granted, one sentence each.
     rows_per_user : int or None
         The most rows of one user that are handed out.
@@ -126,8 +127,9 @@ class Facts:
         Account of the run that learnt the rows before these; beside it, these rows cost nothing.
     first_row : int
         Number of the first row in the whole stream.
-    keyed : bool
-        Whether it is a database, where a row's number may change between two readings.
+    positions : Positions or None
+        Where the input is after each row, if it has positions: it is a database, where a row's number may change
+        between two readings.
     """
 
     name: str
@@ -144,7 +146,7 @@ class Facts:
     user: str | None = None
     beside: str | None = None
     first_row: int = 1
-    keyed: bool = False
+    positions: Positions | None = None
 
 
 class Reader(ABC):

@@ -88,11 +88,32 @@ class Columns(Reader):
 
         "number" gives float64; "text" gives a dictionary of strings with int32 indices; null is a missing cell. "cells"
         gives strings, such a dictionary, float64, date32 or timestamps, whichever costs least, for an encoder that
-        looks at each cell itself: a missing cell is null, NaN or one of the texts that stand for it.\nA cell that is
+        looks at each cell itself: a missing cell is null, NaN or one of the texts that stand for it.
+
+        A cell that is
         not of its kind raises StreamError with its 1-based row, its column, what was found and what is allowed, before
         its batch is handed out. ``limit`` is the number of rows wanted in a batch; ``progress`` is called with the
         fraction of the input consumed. None in place of a batch says that the input pauses.
         """
+
+    def batches_after(
+        self, rows: int, kinds: Mapping[str, Kind], limit: int, progress: Progress, what: str
+    ) -> Iterator[Batch]:
+        """Yield what :meth:`batches` does without the first rows, which messages call ``what``.
+
+        They are read and left out, where an input cannot begin behind them.
+        """
+        left = rows
+        for batch in self.batches(kinds, limit, progress):
+            if batch is not None and left:
+                skipped = min(left, batch.num_rows)
+                left -= skipped
+                batch = batch.slice(skipped)
+                if not batch.num_rows:
+                    continue
+            yield batch
+        if left:
+            raise StreamError(f"{self.name}: has no more rows than {what} ({rows:,})")
 
     @abstractmethod
     def sample(self, rows: int) -> Any:

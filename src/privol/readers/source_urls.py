@@ -1,4 +1,4 @@
-"""URLs of databases: what they say.
+"""URLs of databases: what they say, without what must not be shown.
 
 Nothing but the standard library is imported here: the command line reads URLs when it starts.
 """
@@ -6,37 +6,58 @@ Nothing but the standard library is imported here: the command line reads URLs w
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from ..errors import InvalidParameter
 
-__all__ = ["SOURCES", "SourceUrl", "is_source", "parsed"]
+__all__ = ["SOURCES", "SourceUrl", "is_source", "parsed", "shown", "without_secrets"]
 
 #: Schemes of URLs that are read as sources, and what each one is.
 SOURCES = {
     "sqlite": "SQLite",
     "duckdb": "DuckDB",
+    "postgresql": "PostgreSQL",
+    "postgres": "PostgreSQL",
 }
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+#: Of these, those that name a file; the others name a server, where a user and a password may stand.
+_FILES = {"sqlite", "duckdb"}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(:\d*)?")
+# Options whose values are nobody's to see; the others of such names say in which file something is.
+_SECRET = re.compile(r"pass|secret|token|credential|api_?key|scram", re.IGNORECASE)
+_NO_SECRET = {"passfile"}
+# Shorter secrets stand in too much of what is none.
+_LEAST = 4
+_HIDDEN = "..."
 
 
 @dataclass(frozen=True)
 class SourceUrl:
-    """A URL of a source in its parts, decoded.
+    """A URL of a source in its parts, decoded but for ``base``.
 
     Attributes
     ----------
     scheme : str
+    base : str
+        The URL without its options, as it was given: **secret** where it has a password.
     path : str
         Without its first slash.
     options : tuple of (str, str)
         In their order: those of privol and those of the client.
+    secrets : tuple of str
+        What is shown nowhere, decoded and as given; the longest first.
     """
 
     scheme: str
+    base: str
     path: str
     options: tuple[tuple[str, str], ...]
+    secrets: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<URL of {self.title}>"
 
     @property
     def title(self) -> str:
@@ -56,6 +77,13 @@ class SourceUrl:
                 found[name] = value
         return found, others
 
+    def hidden(self, text: str) -> str:
+        """Return a text without the secrets of the URL."""
+        for word in self.secrets:
+            if len(word) >= _LEAST:
+                text = text.replace(word, _HIDDEN)
+        return text
+
 
 def is_source(data: object) -> bool:
     """Whether something is the URL of a source."""
@@ -68,23 +96,85 @@ def parsed(url: str) -> SourceUrl:
 
     Options are separated by ``&``; a ``%``, ``&`` or ``#`` in a value is written as %25, %26 or %23, and a ``+`` is a
     plus.
+
+    Raises
+    ------
+    InvalidParameter
+        If an option has no value, or a password the signs that end it.
     """
     base, _, query = url.partition("?")
+    scheme, _, rest = base.partition("://")
+    netloc, _, path = rest.partition("/")
+    scheme = scheme.lower()
+    secrets = set()
+    if scheme not in _FILES:
+        if _misplaced(url):
+            raise InvalidParameter(
+                f"the {SOURCES[scheme]} URL is ambiguous: in a user's name or password % / ? # @ are "
+                "written %25, %2F, %3F, %23, %40"
+            )
+        user = netloc.rpartition("@")[0]
+        secrets |= {word for word in (user.partition(":")[2], unquote(user.partition(":")[2])) if word}
     options = []
     for part in query.split("&"):
         if not part:
             continue
         name, is_there, value = part.partition("=")
         if not is_there:
-            raise InvalidParameter(f"the {_title(url)} URL has an option without a value: write name=value")
+            raise InvalidParameter(f"the {SOURCES[scheme]} URL has an option without a value: write name=value")
         options.append((unquote(name), unquote(value)))
-    scheme, _, path = base.partition("://")
+        if _is_secret(name) and value:
+            secrets |= {value, unquote(value)}
     return SourceUrl(
-        scheme=scheme.lower(),
-        path=unquote(path.partition("/")[2]),
+        scheme=scheme,
+        base=base,
+        path=unquote(path),
         options=tuple(options),
+        secrets=tuple(sorted(secrets, key=len, reverse=True)),
     )
 
 
-def _title(url: str) -> str:
-    return SOURCES[url.partition("://")[0].lower()]
+def without_secrets(url: str) -> str:
+    """Return a URL of a source without passwords and what else is secret, as it may be kept and shown."""
+    base, _, query = url.partition("?")
+    scheme, _, rest = base.partition("://")
+    if scheme.lower() not in _FILES:
+        if _misplaced(url):  # it is refused, and nobody knows what of it is the password
+            return f"{scheme}://{_HIDDEN}"
+        netloc, slash, path = rest.partition("/")
+        user, at, host = netloc.rpartition("@")
+        rest = f"{user.partition(':')[0]}{at}{host}{slash}{path}"
+    parts = [part for part in query.split("&") if part and not _is_secret(part.partition("=")[0])]
+    return f"{scheme}://{rest}" + (f"?{'&'.join(parts)}" if parts else "")
+
+
+def shown(text: str, words: Iterable[str]) -> str:
+    """Return a message without the secrets of the URLs that are among the words of a command."""
+    for word in words:
+        at = _SCHEME.search(word)
+        url = "" if at is None else word[at.start() :]
+        if not is_source(url):
+            continue
+        text = text.replace(url, without_secrets(url))
+        try:
+            text = parsed(url).hidden(text)
+        except InvalidParameter:  # one that is refused is quoted nowhere but as a whole
+            continue
+    return text
+
+
+def _is_secret(name: str) -> bool:
+    return _SECRET.search(unquote(name)) is not None and unquote(name) not in _NO_SECRET
+
+
+def _misplaced(url: str) -> bool:
+    """Whether an @ or a : stands where a password with signs of its own would put it."""
+    base, _, query = url.partition("?")
+    netloc, _, path = base.partition("://")[2].partition("/")
+    name = query.partition("&")[0].partition("=")[0]
+    user, _, hosts = netloc.rpartition("@")
+    return (
+        any("@" in text for text in (user, path, name))
+        or "#" in netloc
+        or not all(_HOST.fullmatch(host) for host in hosts.split(","))
+    )

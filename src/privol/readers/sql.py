@@ -1,13 +1,13 @@
-"""Tables and queries of SQLite and DuckDB: Arrow batches in the order of a key."""
+"""Tables and queries of SQLite, DuckDB and PostgreSQL: Arrow batches in the order of a key, which is the position."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, suppress
-from typing import Any, NoReturn
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,129 +17,22 @@ from .arrow import TypedColumns, cut
 from .base import Facts, Progress, arrow, plainly
 from .columns import Kind
 from .files import listed
-from .source_urls import SourceUrl, parsed
+from .positions import Positions
+from .source_urls import parsed
+from .sql_clients import DATABASES, OWN, Database, identifier
 
 __all__ = ["SqlColumns", "open_sql"]
 
-# Rows by which SQLite's types are known, and that a client hands out at once.
-_ROWS = 1 << 16
-_OWN = ("table", "query", "order")
+# Seconds for which a server that is away is waited for, and between two attempts.
+PATIENCE, PAUSE = 60.0, 0.25
 
 IntArray = npt.NDArray[np.int64]
-
-
-class _Database(ABC):
-    """A kind of database: how its client is opened and asked."""
-
-    package: str
-
-    def __init__(self, url: SourceUrl, options: list[tuple[str, str]]) -> None:
-        self.url = url
-        try:
-            self.client = self.load()
-        except ImportError as err:
-            raise StreamError(f"reading {url.title} needs {self.package}: pip install 'privol[sources]'") from err
-        self._options = options
-
-    def refuse_options(self) -> None:
-        """Raise InvalidParameter for an option that nobody knows."""
-        if self._options:
-            raise InvalidParameter(
-                f"the {self.url.title} URL has the option {self._options[0][0]!r}, allowed are {', '.join(_OWN)}"
-            )
-
-    @abstractmethod
-    def load(self) -> Any:
-        """Return the module of the client; an ImportError where it is not installed."""
-
-    @property
-    @abstractmethod
-    def errors(self) -> tuple[type[Exception], ...]:
-        """What the client raises."""
-
-    @abstractmethod
-    def connect(self, stack: ExitStack) -> Any:
-        """Return a connection that only reads, which the stack closes."""
-
-    @abstractmethod
-    def reader(self, connection: Any, statement: str, stack: ExitStack) -> Any:
-        """Return a RecordBatchReader of what a statement finds."""
-
-
-class _Adbc(_Database):
-    @property
-    def errors(self) -> tuple[type[Exception], ...]:
-        return (self.client.Error, arrow("databases").ArrowException, OSError)
-
-    def reader(self, connection: Any, statement: str, stack: ExitStack) -> Any:
-        cursor = connection.cursor()
-        stack.callback(_closed, cursor)
-        self._prepare(cursor)
-        cursor.execute(statement)
-        return cursor.fetch_record_batch()
-
-    def _prepare(self, cursor: Any) -> None:
-        """Set what a statement needs."""
-
-
-class _SQLite(_Adbc):
-    package = "adbc-driver-sqlite"
-
-    def load(self) -> Any:
-        import adbc_driver_sqlite.dbapi
-
-        return adbc_driver_sqlite.dbapi
-
-    def connect(self, stack: ExitStack) -> Any:
-        self.refuse_options()
-        if not os.path.isfile(self.url.path):
-            raise StreamError(f"{os.path.basename(self.url.path)}: cannot be read: there is no such SQLite file")
-        escaped = self.url.path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-        connection = self.client.connect(f"file:{escaped}?mode=ro")
-        stack.callback(_closed, connection)
-        return connection
-
-    def _prepare(self, cursor: Any) -> None:
-        # the types of columns are those of so many rows
-        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_ROWS)})
-
-
-class _DuckDB(_Database):
-    package = "duckdb"
-
-    def load(self) -> Any:
-        import duckdb
-
-        return duckdb
-
-    @property
-    def errors(self) -> tuple[type[Exception], ...]:
-        return (self.client.Error, arrow("databases").ArrowException, OSError)
-
-    def connect(self, stack: ExitStack) -> Any:
-        self.refuse_options()
-        if not os.path.isfile(self.url.path):
-            raise StreamError(f"{os.path.basename(self.url.path)}: cannot be read: there is no such DuckDB file")
-        connection = self.client.connect(self.url.path, read_only=True)
-        stack.callback(_closed, connection)
-        return connection
-
-    def reader(self, connection: Any, statement: str, stack: ExitStack) -> Any:
-        cursor = connection.cursor()  # a connection has one open result
-        stack.callback(_closed, cursor)
-        return cursor.sql(statement).to_arrow_reader(_ROWS)
-
-
-_DATABASES: dict[str, type[_Database]] = {
-    "sqlite": _SQLite,
-    "duckdb": _DuckDB,
-}
 
 
 def open_sql(url: str) -> SqlColumns:
     """Return the columns of a table or query, by a URL such as ``sqlite:///file.db?table=visits&order=id``."""
     found = parsed(url)
-    own, others = found.own(*_OWN)
+    own, others = found.own(*OWN)
     if ("table" in own) == ("query" in own):
         raise InvalidParameter(f"the {found.title} URL needs either table=NAME or query=SELECT ..., and order=COLUMN")
     if not own.get("order"):
@@ -149,10 +42,10 @@ def open_sql(url: str) -> SqlColumns:
             "could be learnt again, which the guarantee excludes"
         )
     if "table" in own:
-        what, name = ".".join(map(_identifier, own["table"].split("."))), own["table"]
+        what, name = ".".join(map(identifier, own["table"].split("."))), own["table"]
     else:
         what, name = f"({own['query'].strip().rstrip(';')}\n)", "query"
-    database = _DATABASES[found.scheme](found, others)
+    database = DATABASES[found.scheme](found, others)
     return SqlColumns(database, what, own["order"], f"{name} ({found.title})")
 
 
@@ -160,111 +53,234 @@ class SqlColumns(TypedColumns):
     """A table or query, read in the order of a key: whole numbers, each once. Made by :func:`open_sql`.
 
     The key is no column. Its largest value when this is opened is the end: what is inserted later behind it is not
-    read. An iteration is one statement. Keys are compared by a digest with those of the iteration before: where they
-    have changed, rows that taught an encoding could come again, and the iteration ends with an error.
+    read. An iteration is one statement; a server that goes away is asked for the rest when it is back.
+
+    A position says how many rows were read, the last key of them and a digest of all of their keys. Whoever goes on
+    from there, after a crash or when a server is back, first compares the keys up to the last one: rows that were
+    inserted among them would be left out, and one that has got another key could come twice, so both are errors. So
+    they are in a second iteration, where rows that taught an encoding could come again.
     """
 
-    def __init__(self, database: _Database, what: str, order: str, name: str) -> None:
+    def __init__(self, database: Database, what: str, order: str, name: str) -> None:
         self._arrow = arrow("databases")
         self._database, self._what, self._order = database, what, order
-        self.facts = Facts(name=name, keyed=True)
-        self._key = _identifier(order)
+        self._positions = Positions(self._restore)
+        self.facts = Facts(name=name, positions=self._positions)
+        self._key = identifier(order)
+        self._places: dict[int, dict[str, Any]] = {}  # rows -> the position after them, as it was kept
+        self._named: dict[str, str] | None = None  # the types of all columns, for positions
+        self._counted: int | None = None  # rows up to the end, if they were counted when the run began
         self._known: dict[int, bytes] = {}  # rows -> digest of their keys, as read before
-        schema = self._look()
-        super().__init__(self.facts, schema)
+        super().__init__(self.facts, self._look())
 
     # ---- what is asked once ---------------------------------------------------------------------------
 
+    @contextmanager
+    def _asking(self, what: str = "cannot be read") -> Iterator[tuple[Any, ExitStack]]:
+        """Connect; an error of the client becomes ours, without its cause: that may hold a password."""
+        told = None
+        try:
+            with ExitStack() as stack:
+                yield self._database.connect(stack), stack
+        except self._database.errors as err:
+            told = self._told(err)
+        if told is not None:
+            raise StreamError(f"{self.name}: {what}: {told}") from None
+
+    def _told(self, err: BaseException) -> str:
+        """Return what a client says, without the secrets of the URL."""
+        return self._database.url.hidden(plainly(err))
+
     def _look(self) -> Any:
         """Return the types of the columns, and note the first and the last key."""
-        with ExitStack() as stack:
-            try:
-                connection = self._database.connect(stack)
-                names = self._database.reader(
-                    connection, f"SELECT * FROM {self._what} AS r LIMIT 0", stack
-                ).schema.names
-                if self._order not in names:
-                    raise StreamError(
-                        f"{self.name}: no column {self._order!r} to order by, allowed are {listed(names)}"
-                    )
-                statement = f"SELECT * FROM {self._what} AS r ORDER BY {self._key} LIMIT {_ROWS}"
-                reader = self._database.reader(connection, statement, stack)
-                schema = reader.schema
-                kind = schema.field(self._order).type
-                if not self._arrow.types.is_integer(kind):
-                    raise StreamError(
-                        f"{self.name}, column {self._order!r}: found the type {kind}, allowed for an order are whole "
-                        "numbers, each of them once"
-                    )
-                null = self._one(
-                    connection, f"SELECT 1 FROM {self._what} AS r WHERE {self._key} IS NULL LIMIT 1", stack
-                )
-                if null:
-                    raise StreamError(
-                        f"{self.name}, column {self._order!r}: found NULL, allowed for an order are whole numbers, "
-                        "each of them once"
-                    )
-                ends = f"SELECT min({self._key}) AS a, max({self._key}) AS b FROM {self._what} AS r"
-                (first, last), *_ = self._one(connection, ends, stack)
-            except self._database.errors as err:
-                self._refuse("cannot be read", err)
+        order, what = self._order, self._what
+        with self._asking() as (connection, stack):
+            schema = self._schema(connection, f"SELECT * FROM {what} AS r LIMIT 0", stack)
+            if order not in schema.names:
+                raise StreamError(f"{self.name}: no column {order!r} to order by, allowed are {listed(schema.names)}")
+            if rows := self._database.typing_rows:
+                statement = f"SELECT * FROM {what} AS r ORDER BY {self._key} LIMIT {rows}"
+                schema = self._schema(connection, statement, stack)
+            if not self._arrow.types.is_integer(schema.field(order).type):
+                raise self._no_order(f"the type {schema.field(order).type}")
+            if self._one(connection, f"SELECT 1 AS a FROM {what} AS r WHERE {self._key} IS NULL LIMIT 1", stack):
+                raise self._no_order("NULL")
+            ends = f"SELECT min({self._key}) AS a, max({self._key}) AS b FROM {what} AS r"
+            ((first, last),) = self._one(connection, ends, stack)
         if last is None:
             raise StreamError(f"{self.name}: no rows, at least one is needed")
-        self._first_key, self._until = int(first), int(last)
-        return self._arrow.schema([field for field in schema if field.name != self._order])
+        for end in (first, last):  # a column of SQLite may hold anything: its numbers come first, then its texts
+            if not isinstance(end, int) or not -(2**63) <= end < 2**63:
+                raise self._no_order(repr(end))
+        self._first_key, self._until = first, last
+        return self._arrow.schema([self._database.field(field) for field in schema if field.name != order])
+
+    def _no_order(self, found: str) -> StreamError:
+        return StreamError(
+            f"{self.name}, column {self._order!r}: found {found}, allowed for an order are whole numbers of 64 bits, "
+            "each of them once"
+        )
+
+    def _schema(self, connection: Any, statement: str, stack: ExitStack) -> Any:
+        return self._database.reader(connection, statement, stack).read_all().schema
 
     def _one(self, connection: Any, statement: str, stack: ExitStack) -> list[tuple[Any, ...]]:
         """Return the rows of a small answer."""
         table = self._database.reader(connection, statement, stack).read_all()
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
-    def _refuse(self, what: str, err: BaseException, row: int | None = None) -> NoReturn:
-        """Raise the error about what a client says."""
-        told = plainly(err)
-        at = "" if row is None else f", from row {row}"
-        raise StreamError(f"{self.name}{at}: {what}: {told}", row=row) from err
-
     def count(self) -> int:
+        with self._asking("cannot be counted") as (connection, stack):
+            found = self._rows_to_the_end(connection, stack)
+        if self._counted is None:
+            self._counted = found
+        return found
+
+    def _rows_to_the_end(self, connection: Any, stack: ExitStack) -> int:
         statement = f"SELECT count(*) AS n FROM {self._what} AS r WHERE {self._key} <= {self._until}"
-        with ExitStack() as stack:
-            try:
-                ((rows,),) = self._one(self._database.connect(stack), statement, stack)
-            except self._database.errors as err:
-                self._refuse("cannot be counted", err)
+        ((rows,),) = self._one(connection, statement, stack)
         return int(rows)
+
+    def sample(self, rows: int) -> Any:
+        columns = ", ".join(self._database.wanted(name, self._types[name]) for name in self.names)
+        where = f"WHERE {self._key} <= {self._until} ORDER BY {self._key} LIMIT {rows}"
+        statement = f"SELECT {columns} FROM {self._what} AS r {where}"
+        with self._asking() as (connection, stack):
+            batches = [self._as_known(b, 1) for b in self._database.reader(connection, statement, stack)]
+        schema = self._arrow.schema([(name, self._types[name]) for name in self.names])
+        return self._arrow.Table.from_batches(batches, schema)
+
+    # ---- positions ------------------------------------------------------------------------------------
+
+    def _position(self, rows: int, after: int | None, digest: _Digest) -> dict[str, Any]:
+        """Return the position after so many rows, the last of which has the key ``after``."""
+        if self._named is None:
+            self._named = {name: str(kind) for name, kind in self._types.items()}
+        asked: dict[str, Any] = {"from": self._what, "order": self._order, "types": self._named}
+        asked |= {"until": self._until, "count": self._counted}
+        return {**asked, "rows": rows, "after": after, "keys": digest.hex()}
+
+    def _restore(self, position: Any) -> None:
+        """Take a position that was kept: these must be the same table and columns."""
+        if (position["from"], position["order"]) != (self._what, self._order):
+            raise StreamError(
+                f"{self.name}: the run was begun with another table, query or order: it goes on only with the same"
+            )
+        for name, kind in position["types"].items():
+            if str(self._types.get(name)) != kind:
+                found = f"the type {self._types[name]}" if name in self._types else "no such column"
+                raise StreamError(f"{self.name}, column {name!r}: found {found}, and it was {kind} when the run began")
+        self._until, self._counted = position["until"], position["count"]
+        self._places[position["rows"]] = position
+        if position["rows"]:
+            self._known[position["rows"]] = bytes.fromhex(position["keys"])
 
     # ---- an iteration ---------------------------------------------------------------------------------
 
     def typed(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
-        row, last, digest = 0, None, _Digest(self._known)
-        try:
-            for batch in self._batches(list(kinds)):
-                keys = self._keys(batch, last, row)
-                digest.update(keys, row, self.name)
-                row, last = row + len(keys), int(keys[-1])
-                progress(min((last - self._first_key + 1) / (self._until - self._first_key + 1), 1.0))
-                yield batch
-        except self._database.errors as err:
-            self._refuse("cannot be read", err, row + 1)
+        return self._read(list(kinds), 0, progress)
 
-    def _batches(self, names: list[str]) -> Iterator[Any]:
+    def batches_after(
+        self, rows: int, kinds: Mapping[str, Kind], limit: int, progress: Progress, what: str
+    ) -> Iterator[Any]:
+        if rows not in self._places:  # by their number, and the keys are compared on the way
+            return super().batches_after(rows, kinds, limit, progress, what)
+        return self.converted(self._read(list(kinds), rows, progress), kinds, rows)
+
+    def _read(self, names: list[str], rows: int, progress: Progress) -> Iterator[Any]:
+        """Yield the rows after so many, whose position is known unless it is the beginning."""
+        row, place = rows, self._places[rows] if rows else self._position(0, None, _Digest())
+        last, wanted, broken_at = place["after"], place["keys"], -1
+        trail, digest = self._positions.begin(rows, place), _Digest(self._known)
+        while True:
+            begun = row
+            try:
+                with ExitStack() as stack:
+                    connection = self._database.connect(stack)
+                    if last is not None:
+                        digest = self._compared(connection, stack, row, last, wanted)
+                    for batch in self._batches(connection, stack, names, last, row):
+                        keys = self._keys(batch, last, row)
+                        trail.add(len(keys), _After(self._position, row, keys, digest))
+                        digest.update(keys, row, self.name)
+                        row, last = row + len(keys), int(keys[-1])
+                        progress(self._fraction(last))
+                        yield batch
+                    self._check_end(connection, stack, last, row)
+                return
+            except self._database.errors as err:
+                told = self._told(err)
+            # once more, unless nothing has come since the last time: then it is not the connection
+            if not self._database.served or broken_at == row:
+                raise StreamError(f"{self.name}, from row {row + 1}: cannot be read: {told}", row=row + 1)
+            broken_at, wanted = row, digest.hex() if row > begun else wanted
+            self._wait_for_server(row, last, progress)
+
+    def _fraction(self, last: int | None) -> float:
+        if last is None:
+            return 0.0
+        return float(min((last - self._first_key + 1) / (self._until - self._first_key + 1), 1.0))
+
+    def _compared(self, connection: Any, stack: ExitStack, rows: int, last: int, wanted: str) -> _Digest:
+        """Return the digest of all keys up to the last one that was read: they must still be the same."""
+        found, digest = 0, _Digest()
+        statement = f"SELECT {self._key} FROM {self._what} AS r WHERE {self._key} <= {last} ORDER BY {self._key}"
+        for batch in self._database.reader(connection, statement, stack):
+            keys = np.asarray(batch.column(0).cast(self._arrow.int64()), dtype=np.int64)
+            digest.update(keys, found, self.name)
+            found += len(keys)
+        if found != rows or digest.hex() != wanted:
+            what = f"now there are {found:,}" if found != rows else "now some have other keys"
+            raise StreamError(
+                f"{self.name}: {rows:,} rows were read up to the last one by {self._order!r}, and {what}: rows that "
+                "are inserted before it would be left out, and one that was read and gets another key could come "
+                "again; it goes on only behind the same rows, whose other columns may change"
+            )
+        if self._counted is not None and (now := self._rows_to_the_end(connection, stack)) > self._counted:
+            raise StreamError(
+                f"{self.name}: {self._counted:,} rows were counted when the run began, and up to the same last key "
+                f"there are now {now:,}: rows were inserted, and the budget is for as many as there were"
+            )
+        return digest.knowing(self._known, rows)
+
+    def _batches(
+        self, connection: Any, stack: ExitStack, names: list[str], last: int | None, row: int
+    ) -> Iterator[Any]:
         """Yield the batches of one statement, with the key."""
-        columns = ", ".join(map(_identifier, [self._order, *names]))
-        where = f"WHERE {self._key} <= {self._until} ORDER BY {self._key}"
-        with ExitStack() as stack:
-            connection = self._database.connect(stack)
-            reader = self._database.reader(connection, f"SELECT {columns} FROM {self._what} AS r {where}", stack)
-            for batch in reader:
-                for part in cut(batch, len(names) + 1):
-                    if part.num_rows:
-                        yield self._as_known(part)
+        columns = [self._key, *(self._database.wanted(name, self._types[name]) for name in names)]
+        after = "" if last is None else f"{self._key} > {last} AND "
+        where = f"WHERE {after}{self._key} <= {self._until} ORDER BY {self._key}"
+        statement = f"SELECT {', '.join(columns)} FROM {self._what} AS r {where}"
+        for batch in self._database.reader(connection, statement, stack):
+            for part in cut(batch, len(names) + 1):
+                if part.num_rows:
+                    yield self._as_known(part, row + 1)
+                    row += part.num_rows
 
-    def _as_known(self, batch: Any) -> Any:
+    def _check_end(self, connection: Any, stack: ExitStack, last: int | None, row: int) -> None:
+        """Raise StreamError if the answer has ended before its last row."""
+        if last == self._until:
+            return
+        left = f"{self._key} <= {self._until}" + ("" if last is None else f" AND {self._key} > {last}")
+        if self._one(connection, f"SELECT 1 AS a FROM {self._what} AS r WHERE {left} LIMIT 1", stack):
+            raise StreamError(
+                f"{self.name}, from row {row + 1}: cannot be read: the answer ended too early", row=row + 1
+            )
+
+    def _as_known(self, batch: Any, row: int) -> Any:
         """Return a batch with the types that were found when this was opened."""
         arrays, names = [], batch.schema.names
         for name, array in zip(names, batch.columns, strict=True):
-            if name != self._order and array.type != self._types[name]:
-                array = array.cast(self._types[name])
+            if name in self._types:
+                kind = self._types[name]
+                if isinstance(array, self._arrow.ExtensionArray):
+                    array = array.storage
+                if array.type != kind:
+                    if array.null_count < len(array) and not self._database.converts(array.type, kind):
+                        raise self.bad_cell(
+                            row, name, f"found the type {array.type} from this row on, and before it was {kind}"
+                        )
+                    array = array.cast(kind)
             arrays.append(array)
         return self._arrow.RecordBatch.from_arrays(arrays, names=names)
 
@@ -277,65 +293,84 @@ class SqlColumns(TypedColumns):
             raise self.bad_cell(
                 row + 1, self._order, "found no whole number of 64 bits, which an order needs"
             ) from None
-        before = np.concatenate([found[:1] - 1 if last is None else [last], found[:-1]])
-        bad = np.flatnonzero(found <= before)
+        grows = found[1:] > found[:-1]
+        bad = np.flatnonzero(~grows) + 1
+        if last is not None and found[0] <= last:
+            bad = np.zeros(1, dtype=np.int64)
         if len(bad):
             at = int(bad[0])
+            before = found[at - 1] if at else last
             raise self.bad_cell(
                 row + at + 1,
                 self._order,
-                f"found {found[at]} after {before[at]}, allowed for an order are numbers of which each occurs once",
+                f"found {found[at]} after {before}, allowed for an order are numbers of which each occurs once",
             )
         return found
 
-    def sample(self, rows: int) -> Any:
-        names = list(self.names)
-        statement = (
-            f"SELECT {', '.join(map(_identifier, names))} FROM {self._what} AS r "
-            f"WHERE {self._key} <= {self._until} ORDER BY {self._key} LIMIT {rows}"
-        )
-        with ExitStack() as stack:
+    def _wait_for_server(self, row: int, last: int | None, progress: Progress) -> None:
+        """Wait until the server can be reached again."""
+        until = time.monotonic() + PATIENCE
+        while True:
             try:
-                batches = list(self._database.reader(self._database.connect(stack), statement, stack))
+                with ExitStack() as stack:
+                    self._database.connect(stack)
+                return
             except self._database.errors as err:
-                self._refuse("cannot be read", err)
-        schema = self._arrow.schema([(name, self._types[name]) for name in names])
-        return self._arrow.Table.from_batches([self._as_known(batch) for batch in batches], schema)
+                told = self._told(err)
+            if time.monotonic() > until:
+                raise StreamError(
+                    f"{self.name}, from row {row + 1}: the server was away for more than {PATIENCE:.0f} seconds: "
+                    f"{told}",
+                    row=row + 1,
+                )
+            progress(self._fraction(last))  # ends here where nobody waits any more
+            time.sleep(PAUSE)
+
+
+class _After:
+    """The position after the first k rows of a block."""
+
+    def __init__(self, position: Callable[..., Any], before: int, keys: IntArray, digest: _Digest) -> None:
+        self._position, self._before, self._keys, self._digest = position, before, keys, digest.plain()
+
+    def __call__(self, rows: int) -> Any:
+        digest = self._digest.plain()
+        digest.update(self._keys[:rows], 0, "")
+        return self._position(self._before + rows, int(self._keys[rows - 1]), digest)
 
 
 class _Digest:
-    """Compares the keys of an iteration with those of earlier ones, of which ``known`` has digests by rows."""
+    """The digest of all keys from the first on, compared with earlier ones, of which ``known`` has digests by rows."""
 
-    def __init__(self, known: dict[int, bytes]) -> None:
+    def __init__(self, known: dict[int, bytes] | None = None, rows: int = 0, of: Any = None) -> None:
         self._known = known
-        self._left = sorted(known)
-        self._hash = hashlib.blake2b(digest_size=16)
-        self._furthest = max(known, default=0)
+        self._left = deque(sorted(at for at in known or () if at > rows))
+        self._hash = hashlib.blake2b(digest_size=16) if of is None else of.copy()
+
+    def plain(self) -> _Digest:
+        """Return a copy that is compared with nothing."""
+        return _Digest(of=self._hash)
+
+    def knowing(self, known: dict[int, bytes], rows: int) -> _Digest:
+        """Return a copy that goes on after so many rows, and is compared with these digests."""
+        return _Digest(known, rows, self._hash)
+
+    def hex(self) -> str:
+        return self._hash.hexdigest()
 
     def update(self, keys: IntArray, before: int, name: str) -> None:
-        """Take in the keys of the next rows."""
-        at = 0
-        while self._left and self._left[0] <= before + len(keys):
-            rows = self._left.pop(0)
+        """Take in the keys of the next rows, which come after ``before`` rows."""
+        at, stop = 0, before + len(keys)
+        while self._left and self._left[0] <= stop:
+            rows = self._left.popleft()
             self._hash.update(keys[at : rows - before].data)
             at = rows - before
-            if self._hash.digest() != self._known[rows]:
+            if self._known is not None and self._hash.digest() != self._known[rows]:
                 raise StreamError(
                     f"{name}: the first {rows:,} rows are not those that were read before: rows were inserted or "
                     "deleted among them since, and nobody can tell any more which of them taught the encoding",
                     row=rows,
                 )
         self._hash.update(keys[at:].data)
-        if before + len(keys) > self._furthest:
-            self._furthest = before + len(keys)
-            self._known[self._furthest] = self._hash.digest()
-
-
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _closed(opened: Any) -> None:
-    """Close what may be broken."""
-    with suppress(Exception):
-        opened.close()
+        if self._known is not None:
+            self._known.setdefault(stop, self._hash.digest())

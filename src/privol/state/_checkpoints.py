@@ -8,7 +8,7 @@ import math
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -78,20 +78,46 @@ class Checkpoints:
         write_atomically(self.folder / PLAN, text.encode(), mode=0o600)
         return plan
 
-    def write(self, name: str, arrays: Arrays, key: bytes) -> dict[str, Any]:
-        """Write arrays, and return what the journal records about them."""
-        content = _content(arrays)
-        write_atomically(self.folder / name, content, mode=0o600)
-        return {"checkpoint": name, "state": _digest(key, content)}
+    def write(self, name: str, arrays: Arrays, key: bytes, place: Any = None) -> dict[str, Any]:
+        """Write arrays, and return what the journal records about them.
 
-    def read(self, facts: dict[str, Any], key: bytes) -> Arrays | None:
-        """The arrays that a journal entry names; None if they are missing or damaged."""
+        ``place``: the position in the input, a JSON value. It is behind the arrays, with its length, and has a digest
+        of its own: the state of a run does not depend on where its rows came from.
+        """
+        content = _content(arrays)
+        facts = {"checkpoint": name, "state": _digest(key, content)}
+        if place is not None:
+            text = json.dumps(place, allow_nan=False).encode()
+            facts["place"] = _digest(key, text)
+            content = b"".join([content, text, len(text).to_bytes(8, "little")])
+        write_atomically(self.folder / name, content, mode=0o600)
+        return facts
+
+    def _read(self, facts: Mapping[str, Any], key: bytes) -> tuple[bytes, bytes] | None:
+        """Return the bytes of the arrays and of the position that a journal entry names; None if one is damaged."""
         try:
-            content = (self.folder / facts["checkpoint"]).read_bytes()
+            content, text = (self.folder / facts["checkpoint"]).read_bytes(), b""
         except OSError:
             return None
-        if _digest(key, content) != facts["state"]:
+        if "place" in facts:
+            content, length = content[:-8], int.from_bytes(content[-8:], "little")
+            at = max(len(content) - length, 0)
+            content, text = content[:at], content[at:]
+            if _digest(key, text) != facts["place"]:
+                return None
+        return None if _digest(key, content) != facts["state"] else (content, text)
+
+    def read_place(self, facts: Mapping[str, Any], key: bytes) -> Any:
+        """Return the position in the input of a checkpoint that :meth:`read` has found whole; None if it has none."""
+        found = self._read(facts, key) if "place" in facts else None
+        return None if found is None else json.loads(found[1])
+
+    def read(self, facts: dict[str, Any], key: bytes) -> Arrays | None:
+        """The arrays that a journal entry names; None if they, or the position beside them, are missing or damaged."""
+        whole = self._read(facts, key)
+        if whole is None:
             return None
+        content = whole[0]
         head, _, rest = content.partition(b"\n")
         arrays, start = {}, 0
         for word, kind, shape in json.loads(head):

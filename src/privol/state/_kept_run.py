@@ -26,7 +26,7 @@ from ..learners.views import adjacency_of, ledger_of
 from ..ledger import Account, Counts, Ledger
 from ..losses import Loss
 from ..noise.bits import new_key
-from ._checkpoints import Arrays, Beside, Checkpoints, noise_digest, state_digest
+from ._checkpoints import Arrays, Beside, Checkpoints, noise_digest
 from ._digest import PartsDigest, RowDigest
 from ._joined import Joined
 from ._models import (
@@ -75,11 +75,12 @@ class State(KnowsTaught, GoesOn):
         Public JSON values: how rows become features, as in :func:`save_model`; the same whenever the run is resumed.
     context : dict, optional
         JSON values for resuming the run, such as the command that began it: :meth:`read` returns them.
-    rest : bool, default=False
+    rest : bool, optional
         Resume with the rows after the learnt ones, and compare none: a stream that can be read again is read from
         there; another contains only these rows, from :meth:`next_row` on. The users seen are recorded on the
         disk, so that a cap on rows per user holds. Not for runs that are evaluated, learn rows several times, or have
-        ``[delay]``; afterwards the run can be resumed only by ``rest=True``.
+        ``[delay]``; afterwards the run can be resumed only so. Of a database the keys of the earlier rows are compared,
+        but not their other columns. None (default): for databases, unless one of these forbids it.
 
     Notes
     -----
@@ -103,7 +104,7 @@ class State(KnowsTaught, GoesOn):
         seconds: float = 10.0,
         inputs: dict[str, Any] | None = None,
         context: dict[str, Any] | None = None,
-        rest: bool = False,
+        rest: bool | None = None,
     ) -> None:
         self.directory = Path(directory)
         self._rest = rest
@@ -407,41 +408,6 @@ class State(KnowsTaught, GoesOn):
             return self._joined.begin(ledger, name, guarantee, key, settings), key
         return self._joined.go_on(ledger, name, guarantee, settings)
 
-    def skip(self, X: Any, targets: NDArray[np.float64]) -> int:
-        """Return how many rows of a block the run has learnt already; they must be the same."""
-        if self._resume is None or self._replay or self._digest.rows >= self._resume[2]:
-            return 0
-        rows = self._resume[2]
-        n = min(X.shape[0], rows - self._digest.rows)
-        self._digest.update(X[:n], targets[:n])
-        self._skipped(self._digest.rows)
-        if self._digest.rows == rows:
-            self._compare()
-            self._verified = rows
-        return int(n)
-
-    def _compare(self) -> None:
-        known = self._known.get(self._digest.rows)
-        if known is not None and known[0] != self._digest.hexdigest():
-            self._refuse(
-                f"the first {self._digest.rows} rows of the stream are not those that the run has learnt: it can "
-                "be resumed only with the same rows, because noise that was published with them would show what differs"
-            )
-
-    def _compare_state(self, run: Run) -> None:
-        known = self._known.get(run.state.n_rows)
-        if known is not None and known[1] != state_digest(self._key, run.state.secret_arrays()):
-            self._refuse(
-                f"the same {run.state.n_rows} rows, learnt again, have led to another state: the loss is not the one "
-                "that the run was begun with, or this machine computes otherwise"
-            )
-
-    def room(self) -> int:
-        """Return how many rows may be learnt before the state must be kept or compared."""
-        rows = self._digest.rows
-        until = self._company.until(rows, self._kept)
-        return min((known for known in self._known if known > rows), default=until) - rows
-
     def learning(self, X: Any, targets: NDArray[np.float64]) -> None:
         """Hash rows that are about to be learnt, in parallel with learning."""
         know = partial(self._digest.followed_by, X, targets)
@@ -454,6 +420,7 @@ class State(KnowsTaught, GoesOn):
         assert longer is not None
         self._digest = longer.result() if isinstance(longer, Future) else longer
         rows = self._digest.rows
+        self._passed(rows)
         if rows <= self._caught_up:  # repeated: from an older checkpoint, or for an observer
             self._compare()
             self._compare_state(run)
@@ -478,14 +445,16 @@ class State(KnowsTaught, GoesOn):
         self._company.meet()
         # only what the next row changes: the thread that writes does the rest during learning
         arrays, counts = run.state.secret_arrays(), run.account.counts()
-        self._beside.write(partial(self._write, run, arrays, counts, self._digest, self._seen_until(rows)))
+        self._beside.write(partial(self._write, run, arrays, counts, self._digest, *self._place_until(rows)))
         self._kept = rows
 
-    def _write(self, run: Run, arrays: Arrays, counts: Counts, digest: RowDigest | PartsDigest, seen: Any) -> None:
+    def _write(
+        self, run: Run, arrays: Arrays, counts: Counts, digest: RowDigest | PartsDigest, seen: Any, where: Any
+    ) -> None:
         """Write in this order, in a thread beside the learning."""
         export = exported(arrays, run.state.averaging, run.guarantee, run.targets.classes)
-        place = self._keep_place(seen)
-        facts = self._files.write(f"checkpoint-{export.n_rows:015d}.bin", arrays, self._key) | place
+        name = f"checkpoint-{export.n_rows:015d}.bin"
+        facts = self._keep_place(seen) | self._files.write(name, arrays, self._key, where)
         run.account.commit(counts, **facts, digest=digest.hexdigest())
         run.handed = export
         self._verified = export.n_rows

@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 from numpy.typing import NDArray
 
+from ..learners.keeping import Run
 from ..ledger import Account, Ledger
 from ..noise.bits import new_key
-from ._checkpoints import Arrays, Checkpoints
+from ..readers.positions import Positions
+from ._checkpoints import Arrays, Checkpoints, state_digest
 from ._digest import PartsDigest, RowDigest
 from ._joined import Joined
 from ._seen_log import KnownUsers, SeenLog
@@ -26,12 +29,14 @@ class GoesOn(ABC):
 
     directory: Path
     _files: Checkpoints
-    _rest: bool
+    _rest: bool | None
     _replay: bool
     _resume: tuple[Account, Arrays, int] | None
     _key: bytes
     _digest: RowDigest | PartsDigest
     _longer: Any
+    _known: dict[int, tuple[str, str]]
+    _kept: int
     _caught_up: int
     _verified: int
     _company: Alone
@@ -42,8 +47,8 @@ class GoesOn(ABC):
         """Raise StateError about the directory."""
 
     @abstractmethod
-    def _compare(self) -> None:
-        """Refuse rows that are not those which the run has learnt."""
+    def _compare_taught(self) -> None:
+        """Refuse rows that are not those which taught the encoding, if there are any to compare."""
 
     def _begin_going(self) -> None:
         self._parts: bytes | None = None  # of a run over parts: what all of their rows are known by
@@ -52,16 +57,22 @@ class GoesOn(ABC):
         self._beside_it = False  # whether something is released beside the models
         self._seen: dict[int, str] = {}  # rows -> digest of their users, from the journal
         self._users: KnownUsers | None = None  # what the users of later rows are compared with
+        self._goes_on = False  # whether this call begins after the learnt rows
+        self._positions: Positions | None = None  # of the input, if it has some
+        # input rows up to the last learnt one, and the position after them
+        self._where: dict[str, Any] | None = None
+        self._before = 0  # input rows before the run's first
 
     def _find_place(self, rows: int, known: Mapping[int, Mapping[str, Any]], ledger: Ledger) -> None:
         """Determine where the kept run continues."""
         self._seen = {at: facts["seen"] for at, facts in known.items() if "seen" in facts}
         self._since = max(int(facts.get("since", 0)) for facts in known.values())
         self._beside_it = bool(self._joined.known(ledger))
+        self._where = self._files.read_place(known[rows], self._key)
 
     def _check_place(self, rows: int) -> None:
         """Refuse to continue after these rows, or from the first, if that would not be the same run."""
-        if not self._rest:
+        if not self._goes_on:
             if self._since:
                 self._refuse(
                     f"the run went on after row {self._since} without the rows before, which nobody has compared "
@@ -94,9 +105,19 @@ class GoesOn(ABC):
             How many rows it leaves out.
         """
         kept = 0 if self._resume is None else self._resume[2]
+        self._find_positions(stream, once)
+        if self._rest is None:
+            able = once and self._company.alone and not (self._replay or self._beside_it) and kept == self._caught_up
+            self._goes_on = able and self._positions is not None and self._where is not None
+        else:
+            self._goes_on = self._rest
         if self._resume is not None:
             self._check_place(kept)
-        rows = kept if self._rest else 0
+        if self._positions is not None:
+            self._positions.follow(None if self._where is None else self._where["position"])
+        if not self._goes_on or self._positions is None:  # otherwise these rows are known by their keys
+            self._compare_taught()
+        rows = kept if self._goes_on else 0
         capped, go_on = getattr(stream, "rows_per_user", None) is not None, getattr(stream, "go_on", None)
         if rows and not once:
             self._refuse("a run that learns its rows several times can be resumed only with all of them: rest=False")
@@ -127,6 +148,34 @@ class GoesOn(ABC):
                 self._log.on_disk = False  # the run cannot continue from what it holds
         return rows
 
+    def _find_positions(self, stream: Any, once: bool) -> None:
+        """Note whether the input has positions: a row of several passes, or of several ranks, is at no single one."""
+        self._positions = getattr(stream, "positions", None) if once and self._company.alone else None
+        self._before = getattr(stream, "first_row", 1) - 1
+        if self._positions is None:
+            self._where = None
+
+    def _place_until(self, rows: int) -> tuple[NDArray[Any] | None, dict[str, Any] | None]:
+        """Return the new entries of users up to a row, and where the input is after it."""
+        seen = None if self._log is None else self._log.taken(rows)
+        if self._positions is None:
+            return seen, None
+        read = self._before + rows
+        if self._log is not None:  # a cap leaves rows out
+            read = self._before if self._where is None else self._where["rows"]
+            if seen is not None and len(seen):
+                read = self._before + int(seen["row"][-1])
+        try:
+            self._where = {"rows": read, "position": self._positions.after(read)}
+        except LookupError as error:
+            self._refuse(f"{error}: the stream is read by somebody else at the same time")
+        return seen, self._where
+
+    def _passed(self, rows: int) -> None:
+        """Rows are learnt or known: positions before the last of them are not needed."""
+        if self._positions is not None:
+            self._positions.forget(self._before + rows)
+
     def _attend_parts(self, kept: int) -> int:
         """Go on after the rows of parts that are learnt: all of their rows must be what they were."""
         if self._rest:
@@ -145,6 +194,42 @@ class GoesOn(ABC):
         """So many rows of parts were learnt by sums that workers made of them."""
         assert isinstance(self._digest, PartsDigest)
         self._longer = self._digest.after(rows)
+
+    def skip(self, X: Any, targets: NDArray[np.float64]) -> int:
+        """Return how many rows of a block the run has learnt already; they must be the same."""
+        if self._resume is None or self._replay or self._digest.rows >= self._resume[2]:
+            return 0
+        rows = self._resume[2]
+        n = min(X.shape[0], rows - self._digest.rows)
+        self._digest.update(X[:n], targets[:n])
+        self._skipped(self._digest.rows)
+        self._passed(self._digest.rows)
+        if self._digest.rows == rows:
+            self._compare()
+            self._verified = rows
+        return int(n)
+
+    def _compare(self) -> None:
+        known = self._known.get(self._digest.rows)
+        if known is not None and known[0] != self._digest.hexdigest():
+            self._refuse(
+                f"the first {self._digest.rows} rows of the stream are not those that the run has learnt: it can "
+                "be resumed only with the same rows, because noise that was published with them would show what differs"
+            )
+
+    def _compare_state(self, run: Run) -> None:
+        known = self._known.get(run.state.n_rows)
+        if known is not None and known[1] != state_digest(self._key, run.state.secret_arrays()):
+            self._refuse(
+                f"the same {run.state.n_rows} rows, learnt again, have led to another state: the loss is not the one "
+                "that the run was begun with, or this machine computes otherwise"
+            )
+
+    def room(self) -> int:
+        """Return how many rows may be learnt before the state must be kept or compared."""
+        rows = self._digest.rows
+        until = self._company.until(rows, self._kept)
+        return min((known for known in self._known if known > rows), default=until) - rows
 
     @property
     def verified(self) -> int:
@@ -212,9 +297,6 @@ class GoesOn(ABC):
                 "whose rows the run has learnt, and so which, was not kept: it can be resumed only with all of its rows"
             )
         return place + 1
-
-    def _seen_until(self, rows: int) -> NDArray[Any] | None:
-        return None if self._log is None else self._log.taken(rows)
 
     def _keep_place(self, seen: NDArray[Any] | None) -> dict[str, Any]:
         """Keep the users of the rows up to the next checkpoint, and return what the journal records about them."""

@@ -33,6 +33,8 @@ class KnowsTaught:
     directory: Path
     _files: Checkpoints
     _inputs: dict[str, Any] | None
+    _expected: Taught | None = None
+    _expects = False
 
     def describe(self, inputs: dict[str, Any]) -> None:
         """Add to ``inputs`` what was not known when this was made: how an estimator with a learnt encoding encodes."""
@@ -65,6 +67,15 @@ class KnowsTaught:
         if self._files.read_plan() is None:
             (self._files.folder / TAUGHT).unlink(missing_ok=True)
             self._files.leave_nothing()
+
+    def expect_taught(self, blocks: Taught | None) -> None:
+        """Compare the rows that taught when the run goes on, unless it does so behind them; as :meth:`check_taught`."""
+        self._expected, self._expects = blocks, True
+
+    def _compare_taught(self) -> None:
+        if self._expects:
+            self._expects = False
+            self.check_taught(self._expected)
 
     def check_taught(self, blocks: Taught | None) -> None:
         """Refuse to continue with other rows than those that taught; ``blocks`` as for :meth:`keep_taught`.

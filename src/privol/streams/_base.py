@@ -100,6 +100,9 @@ class Stream:
         much as the more expensive one, as a row is in one of them only.
     first_row : int
         Number of the first row in the whole input: 1, or more where the rows before taught the encoding.
+    positions : Positions or None
+        Where a database is after each row, by which a run that is kept goes on there; None where rows wait for their
+        labels, or users are counted over rows that taught too. **Not private.**
     conditions : tuple of str
         What the guarantee of a run on this stream takes for granted, one sentence each: those of the schema, of its
         cap and its delay, and what was inferred from the contents of the input (separator, header, ...), if anything.
@@ -144,6 +147,7 @@ class Stream:
         self.user = facts.user
         self.beside = facts.beside
         self.first_row = facts.first_row
+        self.positions = facts.positions
         self.conditions = (*facts.conditions, *told(facts.inferred))
 
     def __repr__(self) -> str:
@@ -224,10 +228,11 @@ class Stream:
         StreamError
             If rows wait for their labels, or those before the first row are left out of an input that is read once.
         """
-        if rows and self._facts.keyed:
+        if rows and self.positions is not None and not self.positions.kept:
             raise StreamError(
                 f"{self.source}: rows of a database are not left out by their number, which changes when rows are "
-                "inserted or deleted before them: a run goes on with all of its rows, which are compared"
+                "inserted or deleted before them, and the position of these is not known: the run goes on with all of "
+                "its rows, which are compared"
             )
         if rows and not self.repeatable and self._facts.first_row > 1:
             raise StreamError(

@@ -204,7 +204,8 @@ class CountedRows(Wrapper):
 
     def __init__(self, source: Source, columns: CappedColumns) -> None:
         self._source, self._capped = source, columns
-        self.facts, self.n_features = source.facts, source.n_features
+        # which rows taught is counted by users as well, and whose these were is not kept: nobody goes on behind them
+        self.facts, self.n_features = replace(source.facts, positions=None), source.n_features
         self.feature_names, self.sparse = source.feature_names, source.sparse
         self.counts = {**source.counts, **columns.counts}
         self._key: bytes | None = None

@@ -70,6 +70,7 @@ class DelayedSource(Wrapper):
     def __init__(self, source: Source, window: int, *, key: str | None = None) -> None:
         self._window = integer(window=window, at_least=1)
         super().__init__(source, DELAY_CONDITION)
+        self.facts = replace(self.facts, positions=None)  # rows wait: what is learnt is no beginning of what was read
         self._key = "the key" if key is None else f"column {key!r}"
         self.counts = self._dropped = dict.fromkeys(("waited_too_long", "unmatched_labels", "still_waiting"), 0)
 

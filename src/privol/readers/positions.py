@@ -1,0 +1,135 @@
+"""Where in its input a reader is after each row: what is kept with a checkpoint, so that a run goes on from there."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+__all__ = ["Positions", "Trail"]
+
+# Of blocks that are read before anybody follows (those that taught an encoding, those read ahead), these many rows
+# and blocks are remembered.
+_UNFOLLOWED_ROWS, _UNFOLLOWED_BLOCKS = 1 << 20, 64
+
+
+class _Mark(NamedTuple):
+    """A block of rows: how many there were before, how many it has, and what gives the position after some of them."""
+
+    before: int
+    rows: int
+    at: Callable[[int], Any]
+
+
+class Trail:
+    """The positions of one iteration. An iteration that was left, but still reads ahead, adds only to its own.
+
+    Parameters
+    ----------
+    positions : Positions
+    rows : int
+        Rows of the input before the first one of this iteration.
+    first : JSON value
+        The position after these.
+    """
+
+    def __init__(self, positions: Positions, rows: int, first: Any) -> None:
+        self._positions = positions
+        self._lock = threading.Lock()
+        self._marks: deque[_Mark] = deque()
+        self._first: tuple[int, Any] = (rows, first)
+        self._last = rows
+
+    def add(self, rows: int, at: Callable[[int], Any]) -> None:
+        """A block of rows is about to be handed out; ``at(k)`` is the position after its first k >= 1 rows."""
+        with self._lock:
+            self._marks.append(_Mark(self._last, rows, at))
+            self._last += rows
+            while not self._positions.followed and len(self._marks) > _UNFOLLOWED_BLOCKS:
+                if self._last - self._marks[0].before <= _UNFOLLOWED_ROWS:
+                    return
+                self._forget()
+
+    def _forget(self) -> None:
+        gone = self._marks.popleft()
+        self._first = (gone.before + gone.rows, gone.at(gone.rows))
+
+    def forget(self, row: int) -> None:
+        """No row before this one is asked for."""
+        with self._lock:
+            while self._marks and self._marks[0].before + self._marks[0].rows < row:
+                self._forget()
+
+    def after(self, row: int) -> Any:
+        """Return the position after a row of the input; those before it are forgotten.
+
+        Raises
+        ------
+        LookupError
+            If that row was not read, or is forgotten.
+        """
+        self.forget(row)
+        with self._lock:
+            if row == self._first[0]:
+                return self._first[1]
+            if not self._marks or row < self._marks[0].before:
+                raise LookupError(f"the position after row {row} is not known")
+            return self._marks[0].at(row - self._marks[0].before)
+
+
+class Positions:
+    """The positions of a reader whose input has them, such as the key of a row in a table.
+
+    A position is a JSON value that only its reader understands. It depends on the data and is released nowhere: it is
+    kept where the secret state is. One thread may read while another asks.
+
+    The reader calls :meth:`begin` for each iteration. Whoever keeps a run calls :meth:`follow` before it reads, and
+    :meth:`after` for each checkpoint.
+
+    Parameters
+    ----------
+    restore : callable
+        Takes a position that was kept: afterwards the reader can go on from it, and knows it again when it passes it.
+        Raises StreamError where the input cannot be the one of that position.
+    """
+
+    def __init__(self, restore: Callable[[Any], None]) -> None:
+        self._restore = restore
+        self._trail: Trail | None = None
+        self.followed = False
+        self.kept = False
+
+    def follow(self, position: Any = None) -> None:
+        """Remember positions from now on until they are asked for; and take one that was kept.
+
+        Parameters
+        ----------
+        position : JSON value, optional
+            What :meth:`after` returned in an earlier process.
+        """
+        if position is not None:
+            self._restore(position)
+        self.followed, self.kept = True, position is not None
+
+    def begin(self, rows: int, first: Any) -> Trail:
+        """An iteration begins after so many rows, at this position: the reader adds its blocks to what is returned."""
+        self._trail = Trail(self, rows, first)
+        return self._trail
+
+    def forget(self, row: int) -> None:
+        """State that the position of no row before this one will be asked for: it needs no memory any more."""
+        if self._trail is not None:
+            self._trail.forget(row)
+
+    def after(self, row: int) -> Any:
+        """Return the position after a row of the latest iteration, not before one that was asked for earlier.
+
+        Raises
+        ------
+        LookupError
+            If that row was not read, or is forgotten.
+        """
+        if self._trail is None:
+            raise LookupError("nothing was read yet")
+        return self._trail.after(row)
