@@ -272,14 +272,15 @@ def _noise_of(made: Any, plan: Any, stream: Any) -> tuple[dict[str, Any], str | 
 def resume_fit(directory: str, path: Path, *, end: bool, others: bool, as_json: bool, quiet: bool) -> bool:
     """End a fit that was killed; False where there is none.
 
-    A model that was sealed is paid for and shown. Without one nothing was released; the budget counts as spent, and no
-    other fit is begun here, because it would pay again.
+    A model that was sealed is paid for and shown, and one that is shown but was not described has its record written.
+    Without a model nothing was released; the budget counts as spent, and no other fit is begun here, because it would
+    pay again.
     """
     from ..learners import TABLE
     from ..ledger import Ledger
-    from ..state import SealedRelease
+    from ..state import SealedRelease, read_record
 
-    if not (path / LEDGER).exists() or (path / "model.json").exists():
+    if not (path / LEDGER).exists() or ((path / "model.json").exists() and (path / "run.json").exists()):
         return False
     found = Ledger.read(path / LEDGER)
     accounts = found.accounts
@@ -288,7 +289,8 @@ def resume_fit(directory: str, path: Path, *, end: bool, others: bool, as_json: 
     if others:
         raise click.UsageError("this run takes no FILE and has no diagnostics: all that can be done is to end it")
     seal = SealedRelease(path)
-    if seal.read() is None and not end:
+    shown = (path / "model.json").exists()  # it was killed before it had described itself
+    if seal.read() is None and not end and not shown:
         raise StateError(
             f"{directory}: the fit was cut short before its one release, and has nothing to go on from. Nothing was "
             "released, but its budget counts as spent, as what ended it may depend on the rows; another privol run "
@@ -297,10 +299,13 @@ def resume_fit(directory: str, path: Path, *, end: bool, others: bool, as_json: 
     with closing(Ledger(adjacency=found.adjacency, journal=path / LEDGER)) as ledger:
         account, sentence = ledger.accounts[0], None
         record = seal.read()
-        if (path / "model.json").exists():  # finished by its own process in the meantime
-            return False
+        if (path / "run.json").exists() and (path / "model.json").exists():
+            return False  # finished by its own process in the meantime
         if record is not None:
             sentence = seal.complete(ledger)["sentence"]
+        elif (path / "model.json").exists():
+            record = read_record(path)
+            sentence = record["sentence"]
         elif not account.closed:
             account.close_at(account.entry().rows, 0, account.reserved_mu_squared)
         entry = account.entry()

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
-    "describe_cells", "describe_dropped", "describe_run", "doubts_of_fit", "figures_of", "noise_record", "write_run",
+    "describe_cells", "describe_dropped", "describe_run", "doubts_of_fit", "figures_of", "noise_record",
+    "sealed_record", "write_run",
 ]  # fmt: skip
 
 _SHOWN_RELEASES = 12
@@ -217,13 +218,9 @@ def write_run(
     from .._files import write_atomically
     from ..state import write_released
 
-    files: dict[str, str] = record["files"]
-    record["out"] = str(folder)
+    files = _name_files(folder, made, record)
     if made.n_releases_:
         write_released(made, folder, record["inputs"])
-        files["model.npz"] = "the last released model and the mean of all released ones"
-        files["model.json"] = "parameters, labels, encoding of the rows, guarantee"
-    files["ledger.jsonl"] = "the journal of what was spent"
     if private_metrics is not None:
         write_atomically(folder / "private_metrics.json", _line(private_metrics))
         shown = "released with noise" if private_metrics["private"] else "NOT PRIVATE"
@@ -248,12 +245,47 @@ def write_run(
             for name, value in metrics.items()
         }
         record["warnings"] += _doubts(record["diagnostics"], record["x_bound_from"])
-    files["run.json"] = "what was run, and how it ended"
-    own_eyes = record["diagnostics"] is not None or record["dropped"] is not None
-    if own_eyes:
-        files["run.json"] += "; with figures that are NOT PRIVATE"
+    mode = _name_itself(record)
     text = json.dumps(record, indent=1, allow_nan=False).encode() + b"\n"
-    write_atomically(folder / "run.json", text, mode=0o600 if own_eyes else 0o666)
+    write_atomically(folder / "run.json", text, mode=mode)
+
+
+def sealed_record(
+    folder: Path, made: Any, record: dict[str, Any], metrics: dict[str, Any] | None
+) -> tuple[dict[str, Any], int]:
+    """Complete the record of a run that is about to close its account, and return the mode of its file too.
+
+    It is replaced by that of :func:`write_run` unless the process is killed in between. Then the private metrics
+    (``metrics``: their record, without windows) are lost, and all that they reserved counts as spent.
+    """
+    _name_files(folder, made, record)
+    if metrics is not None:
+        record["private_metrics"] = metrics
+        record["budget"]["spent"] = record["budget"]["reserved"]
+        record["warnings"].append(
+            "the run was killed before its private metrics were out: they are lost, and their budget counts as spent"
+        )
+    return record, _name_itself(record)
+
+
+def _name_files(folder: Path, made: Any, record: dict[str, Any]) -> dict[str, str]:
+    """Name the files that every run leaves."""
+    files: dict[str, str] = record["files"]
+    record["out"] = str(folder)
+    if made.n_releases_:
+        files["model.npz"] = "the last released model and the mean of all released ones"
+        files["model.json"] = "parameters, labels, encoding of the rows, guarantee"
+    files["ledger.jsonl"] = "the journal of what was spent"
+    return files
+
+
+def _name_itself(record: dict[str, Any]) -> int:
+    """Name the file of the record, and return its mode: with figures that are not private it is the owner's."""
+    own_eyes = record["diagnostics"] is not None or record["dropped"] is not None
+    record["files"]["run.json"] = "what was run, and how it ended" + (
+        "; with figures that are NOT PRIVATE" if own_eyes else ""
+    )
+    return 0o600 if own_eyes else 0o666
 
 
 def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:

@@ -88,10 +88,13 @@ def resume(
         others = file is not None or plain
         if path.is_dir() and resume_fit(directory, path, end=end, others=others, as_json=as_json, quiet=quiet):
             return
-        where = "the run is finished" if (path / "model.json").exists() else "there is no run to resume here"
+        where = "the run is finished" if (path / "model.json").exists() else _nothing_to_resume(path)
         raise StateError(f"{directory}: {where}")
     if next_row:
         click.echo(State(path).next_row())
+        return
+    if State(path).finish():
+        _show_finished(directory, path, as_json, quiet)
         return
     if end:
         _end(directory, path, as_json, quiet)
@@ -125,6 +128,37 @@ def resume(
                 return
             del given["workers"]
             learn_rows(whole, command, kept, rest=rest, **{**given, "as_json": as_json, "quiet": quiet})
+
+
+def _nothing_to_resume(path: Path) -> str:
+    """Say why there is nothing: a run may have been killed after it had reserved its budget."""
+    from ..ledger import Ledger
+
+    journal = path / "ledger.jsonl"
+    if journal.exists():
+        accounts = Ledger.read(journal).accounts
+        open_ = [account for account in accounts if account.facts.get("kept") and not account.closed]
+        if open_ and not any(account.commits for account in open_):
+            return (
+                "the run was killed when its budget was reserved and nothing of it was kept: it learnt and released "
+                "nothing, so begin it again in another directory"
+                + ("" if len(open_) == len(accounts) else f"; {journal} says what its encoding has spent")
+            )
+    return "there is no run to resume here"
+
+
+def _show_finished(directory: str, path: Path, as_json: bool, quiet: bool) -> None:
+    """Show a run that had ended when its process was killed: its record had been sealed with its model."""
+    from .brief import show_run
+
+    if not (path / "run.json").exists():
+        raise StateError(f"{directory}: the run is finished, and was killed before it was described")
+    record = json.loads((path / "run.json").read_text(encoding="utf-8"))
+    with printing(f"; the run is in {directory}"):
+        if as_json:
+            click.echo(json.dumps(record, allow_nan=False))
+        elif not quiet:
+            show_run({**record, "out": directory}, verbose=False)
 
 
 def _end(directory: str, path: Path, as_json: bool, quiet: bool) -> None:

@@ -24,7 +24,7 @@ from .options import OFFLINE, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import Ready, prepare, say_spent
 from .progress import watched
-from .records import describe_cells, describe_run, write_run
+from .records import describe_cells, describe_run, sealed_record, write_run
 from .streams import FILE_OPTIONS, stream_options, unread_pipe
 from .topics import GroupedCommand, Topic
 
@@ -301,9 +301,19 @@ def learn_rows(
         if checkpoint:
             state = State(directory.path, every=checkpoint, inputs=ready.inputs, context=command, rest=rest or None)
 
-        def report(ended: _Ended) -> dict[str, Any]:
-            return _report(directory, ready, ended, resumed=kept is not None, unread=file is None, delay=delay or 0)
+        about: dict[str, Any] = {"resumed": kept is not None, "unread": file is None, "delay": delay or 0}
 
+        def report(ended: _Ended) -> dict[str, Any]:
+            return _report(directory, ready, ended, **about)
+
+        begun = time.perf_counter()
+
+        def sealed() -> tuple[dict[str, Any], int]:
+            ended = _Ended(time.perf_counter() - begun, [])
+            return sealed_record(directory.path, made, *_record(ready, ended, **about))
+
+        if state is not None:
+            state.described_by(sealed)
         try:
             if state is not None and ready.taught is not None:
                 if kept is None:
@@ -341,38 +351,44 @@ def learn_rows(
         raise click.exceptions.Exit(INTERRUPTED)
 
 
-def _report(
-    directory: RunDirectory, ready: Ready, ended: _Ended, *, resumed: bool, unread: bool, delay: int
-) -> dict[str, Any]:
+def _report(directory: RunDirectory, ready: Ready, ended: _Ended, **about: Any) -> dict[str, Any]:
     """Write the whole report of the run; Ctrl-C waits."""
     with uninterrupted():
-        made, stream = ready.made, ready.stream
-        released, whole = None, made.guarantee_
-        if ready.private is not None:
-            found = _released(made, ready.private, ended.windows, ready.horizon, delay)
-            released, whole = found.to_record(), found.guarantee
-        from ..auto.defaults import behind_schema, with_schema
-
-        whole = (with_schema if ready.shared else behind_schema)(whole, stream.schema)
-        how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted}
-        how |= {"resumed": resumed, "shared": ready.shared, "unsized": ready.unsized}
-        record = describe_run(made, stream, ready.inputs, whole=whole, **how)
-        record["shared"] = ready.shared
-        record["x_bound_from"] = ready.x_bound_from
-        record["encoding"] = ready.encoding
-        if ready.encoding is not None:
-            said = (short_of_rows(ready.encoding), unlabelled(ready.encoding))
-            record["warnings"] += [words for words in said if words is not None]
-        if unread and unread_pipe():
-            record["warnings"].append(
-                "what comes through the pipe was not read: these are the rows that come with the package; privol run "
-                "- --horizon N reads standard input"
-            )
+        record, released = _record(ready, ended, **about)
         metrics = None
         if ended.comparison is not None:
-            metrics = {**ended.comparison.to_record(), "cells": describe_cells(stream)}
-        write_run(directory.path, made, record, metrics, released)
+            metrics = {**ended.comparison.to_record(), "cells": describe_cells(ready.stream)}
+        write_run(directory.path, ready.made, record, metrics, released)
         return record
+
+
+def _record(
+    ready: Ready, ended: _Ended, *, resumed: bool, unread: bool, delay: int
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The record of the run, and that of its private metrics."""
+    from ..auto.defaults import behind_schema, with_schema
+
+    made, stream = ready.made, ready.stream
+    released, whole = None, made.guarantee_
+    if ready.private is not None:
+        found = _released(made, ready.private, ended.windows, ready.horizon, delay)
+        released, whole = found.to_record(), found.guarantee
+    whole = (with_schema if ready.shared else behind_schema)(whole, stream.schema)
+    how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted}
+    how |= {"resumed": resumed, "shared": ready.shared, "unsized": ready.unsized}
+    record = describe_run(made, stream, ready.inputs, whole=whole, **how)
+    record["shared"] = ready.shared
+    record["x_bound_from"] = ready.x_bound_from
+    record["encoding"] = ready.encoding
+    if ready.encoding is not None:
+        said = (short_of_rows(ready.encoding), unlabelled(ready.encoding))
+        record["warnings"] += [words for words in said if words is not None]
+    if unread and unread_pipe():
+        record["warnings"].append(
+            "what comes through the pipe was not read: these are the rows that come with the package; privol run "
+            "- --horizon N reads standard input"
+        )
+    return record, released
 
 
 def say_what_is_left(error: BaseException, made: Any, directory: RunDirectory, encoder: Any) -> None:

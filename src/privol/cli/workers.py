@@ -16,7 +16,7 @@ from .options import OFFLINE, budget_in_epsilon, given_parameters, learner_name
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import check_labels, weights_of
 from .progress import fitting
-from .records import describe_run, write_run
+from .records import describe_run, sealed_record, write_run
 from .streams import open_for_run, parts_for_run
 
 __all__ = ["MPI", "PartsOfFile", "learn_parts", "resume_parts", "run_parts"]
@@ -183,6 +183,15 @@ def learn_parts(
         if checkpoint:
             state = State(directory.path, every=checkpoint, inputs=inputs, context=command)
         start = time.perf_counter()
+
+        def described() -> dict[str, Any]:
+            whole = behind_schema(made.guarantee_, stream.schema)
+            how: dict[str, Any] = {"seconds": time.perf_counter() - start, "interrupted": None}
+            record = describe_run(made, stream, inputs, whole=whole, resumed=kept is not None, **how)
+            return record | {"shared": False, "x_bound_from": chosen, "encoding": None, "parts": len(parts)}
+
+        if state is not None:
+            state.described_by(lambda: sealed_record(directory.path, made, described(), None))
         try:
             with naming_rows(stream), fitting(stream.source, wanted=not (as_json or quiet)):
                 made.fit_parts(parts, crew, checkpoint=state)
@@ -191,10 +200,7 @@ def learn_parts(
             raise
         directory.keep()
         with uninterrupted():
-            whole = behind_schema(made.guarantee_, stream.schema)
-            how: dict[str, Any] = {"seconds": time.perf_counter() - start, "interrupted": None}
-            record = describe_run(made, stream, inputs, whole=whole, resumed=kept is not None, **how)
-            record |= {"shared": False, "x_bound_from": chosen, "encoding": None, "parts": len(parts)}
+            record = described()
             write_run(directory.path, made, record, None, None)
     with printing(f"; the run is in {directory.shown}"):
         if as_json:

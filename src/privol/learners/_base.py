@@ -33,7 +33,7 @@ from ..losses import get_loss
 from ._ledgered import LedgeredModel
 from ._model import Export, Release, is_classifier
 from ._named import FirstRow
-from ._run_protocols import Keeper, Observer, RowStream, Run, check_null_rows, place_of, promised_by
+from ._run_protocols import Keeper, Observer, RowStream, Run, Take, check_null_rows, place_of, promised_by
 from ._scaled import FIRST_ROWS, warn_of_scaled
 from ._targets import Targets, declared_labels
 
@@ -418,8 +418,9 @@ class OnlineLearner(LedgeredModel):
         stream: Any = None,
         conditions: tuple[str, ...] = (),
         facts: dict[str, Any] | None = None,
+        take: Take | None = None,
     ) -> Run:
-        """Open a run: check all parameters first, then reserve its whole budget."""
+        """Open a run: check all parameters first, then reserve its whole budget, unless it is reserved already."""
         state, plan, guarantee = self._open_run(n_features, horizon, release, targets.classes)
         guarantee = promised_by(stream, guarantee, plan)
         guarantee = replace(guarantee, conditions=(*guarantee.conditions, *conditions))
@@ -427,10 +428,10 @@ class OnlineLearner(LedgeredModel):
         for words in weaknesses(guarantee, rows=1 if endless else horizon):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         self._warn_of_clones(guarantee)
-        ledger = self._ledger()
-        place = place_of(stream, ledger, guarantee)
-        account = ledger.open(learner=type(self).__name__, guarantee=guarantee, facts=facts, **place)
-        return self._adopt(Run(state, plan, guarantee, account, targets, horizon), stream)
+        name, ledger = type(self).__name__, self._ledger()
+        if take is None or (account := take(name, guarantee, stream, ledger)) is None:
+            account = ledger.open(learner=name, guarantee=guarantee, facts=facts, **place_of(stream, ledger, guarantee))
+        return self._adopt(Run(state, plan, account.guarantee, account, targets, horizon), stream)
 
     def _adopt(self, run: Run, stream: Any) -> Run:
         """Make a run the learner's current one."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from ..ledger import Account, Counts, Ledger
 from ._model import Export
 from ._targets import Targets
 
-__all__ = ["Keeper", "Observer", "RowBlock", "RowStream", "Run", "check_null_rows", "place_of", "promised_by"]
+__all__ = ["Keeper", "Observer", "RowBlock", "RowStream", "Run", "Take", "check_null_rows", "place_of", "promised_by"]
 
 FloatArray = NDArray[np.float64]
 
@@ -202,6 +203,10 @@ def place_of(stream: Any, ledger: Ledger, guarantee: Guarantee) -> dict[str, Any
     if guarantee.unit == "user" and len(others) > 1:  # a user may have rows in any of them, so they add up
         return {}
     return {"beside": beside, "first_row": first} if known else {}
+
+
+#: An open account for a learner's name, a guarantee, a stream and a ledger, which reserves the same already; or None.
+Take: TypeAlias = Callable[[str, Guarantee, Any, Ledger], Account | None]
 
 
 @dataclass

@@ -18,7 +18,7 @@ from ..ledger import Ledger
 from ._base import OnlineLearner
 from ._ledgered import LedgeredModel
 from ._model import Export
-from ._run_protocols import RowStream, Run, promised_by
+from ._run_protocols import RowStream, Run, Take, promised_by
 from ._targets import Targets
 
 __all__ = [
@@ -44,12 +44,14 @@ def begin_run(
     targets: Targets,
     stream: RowStream | None,
     facts: dict[str, Any],
+    take: Take,
 ) -> Run:
     """Begin a run as ``fit_stream`` does: parameters first, then the reservation of its whole budget.
 
-    ``facts``: JSON values that the ledger keeps with its account.
+    ``facts``: JSON values that the ledger keeps with its account. ``take``: an account that reserves the same already,
+    for a learner's name, the guarantee, the stream and the ledger; None: there is none.
     """
-    return learner._start(n_features, horizon, release, targets, stream, facts=facts)
+    return learner._start(n_features, horizon, release, targets, stream, facts=facts, take=take)
 
 
 def build_run(

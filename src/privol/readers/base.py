@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -190,6 +191,9 @@ class Source(Reader):
         return sum(int(piece.X.shape[0]) for piece in self.pieces(65536, lambda _: None))
 
 
+_TOLD = ", inferred from the data, "
+
+
 def told(inferred: tuple[str, ...]) -> tuple[str, ...]:
     """Return the condition on what was inferred from the contents: one row could change it, and so change every row."""
     if not inferred:
@@ -197,4 +201,11 @@ def told(inferred: tuple[str, ...]) -> tuple[str, ...]:
     *first, last = (f"the {what}" for what in inferred)
     listed = f"{', '.join(first)} and {last}" if first else last
     be = "are" if first or last.endswith("s") else "is"
-    return (f"{listed}, inferred from the data, {be} the same in neighbouring streams and {be} not hidden",)
+    return (f"{listed}{_TOLD}{be} the same in neighbouring streams and {be} not hidden",)
+
+
+def split_told(conditions: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return what conditions say was inferred from the contents (:func:`told`), and the other conditions."""
+    said = [words for words in conditions if _TOLD in words]
+    inferred = (what for words in said for what in re.split(", | and ", words.partition(_TOLD)[0]))
+    return frozenset(what.removeprefix("the ") for what in inferred), tuple(w for w in conditions if w not in said)

@@ -28,6 +28,8 @@ FORMAT, VERSION = "privol.state", 3
 FOLDER, PLAN = "secret", "run.json"
 #: Identifies the rows that taught the encoding of a run; it is older than the run itself.
 TAUGHT = "taught.json"
+#: The description of a run that is about to end; it comes out with the model, as ``run.json`` of the directory.
+DESCRIBED = "described.json"
 
 #: Seconds that a write waits until the next block is being learnt.
 PATIENCE = 0.005
@@ -144,11 +146,11 @@ class Checkpoints:
 
     def clear_model(self) -> None:
         """Remove a model that was sealed but never shown: its run continues, or ends without it."""
-        for name in (RECORD, ARRAYS):
+        for name in (DESCRIBED, RECORD, ARRAYS):
             (self.folder / name).unlink(missing_ok=True)
 
     def show_model(self, account: Account | None) -> None:
-        """Let a sealed model out, if there is one: its account is closed, and counts all that was released.
+        """Let a sealed model out, with its description: the account is closed, and counts all that was released.
 
         Another may have closed it, when the run had been killed with its last model sealed: at what the journal said,
         which was before that model. None: the account of a run whose model is out already, and whose plan is gone.
@@ -173,6 +175,9 @@ class Checkpoints:
         for name in (ARRAYS, RECORD):  # the record last: it confirms that the model is complete
             if (self.folder / name).exists():
                 os.replace(self.folder / name, self._directory / name)
+            sync_folder(self._directory)
+        if (self.folder / DESCRIBED).exists():
+            os.replace(self.folder / DESCRIBED, self._directory / PLAN)
             sync_folder(self._directory)
 
     def leave_nothing(self) -> None:

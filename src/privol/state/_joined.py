@@ -11,6 +11,7 @@ from .._files import write_atomically
 from ..errors import StateError
 from ..guarantees import Guarantee
 from ..ledger import Account, Ledger
+from ._unbegun import Unbegun, as_begun
 
 __all__ = ["Joined"]
 
@@ -33,9 +34,13 @@ class Joined:
         """The accounts of this process that may still spend."""
         return [account for account in self._accounts if not account.closed]
 
-    def begin(self, ledger: Ledger, name: str, guarantee: Guarantee, key: bytes, settings: Any) -> Account:
+    def begin(
+        self, ledger: Ledger, name: str, guarantee: Guarantee, key: bytes, settings: Any, unbegun: Unbegun
+    ) -> Account:
         """Open an account, and write its key and everything that its noise is for, before any noise is drawn."""
-        account = ledger.open(learner=name, guarantee=guarantee, facts={"kept": True})
+        account = unbegun.take(name, guarantee, None, ledger)
+        if account is None:
+            account = ledger.open(learner=name, guarantee=guarantee, facts={"kept": True})
         text = json.dumps({"key": key.hex(), "plan_id": account.plan_id, "settings": settings})
         write_atomically(self._folder / f"{name}.key", text.encode(), mode=0o600)
         self._accounts.append(account)
@@ -47,7 +52,7 @@ class Joined:
         account = None if record is None else _account_of(ledger, record["plan_id"])
         if record is None or account is None:
             raise StateError(f"the run in this directory has no {name}")
-        if account.guarantee != guarantee or record["settings"] != json.loads(json.dumps(settings)):
+        if not as_begun(guarantee, account.guarantee) or record["settings"] != json.loads(json.dumps(settings)):
             raise StateError(
                 f"{name} of the run in this directory has other settings ({record['settings']}, found {settings}) or "
                 "another guarantee: it can be resumed only as it began, because other totals with the same noise "

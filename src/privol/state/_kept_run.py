@@ -21,13 +21,14 @@ from .._validate import integer, number
 from ..errors import StateError
 from ..guarantees import Guarantee
 from ..learners import LEARNERS, OnlineLearner, keeping
-from ..learners.keeping import Export, Run, Targets
+from ..learners.keeping import Run, Targets
 from ..learners.views import adjacency_of, ledger_of
 from ..ledger import Account, Counts, Ledger
 from ..losses import Loss
 from ..noise.bits import new_key
 from ._checkpoints import Arrays, Beside, Checkpoints, noise_digest
 from ._digest import PartsDigest, RowDigest
+from ._endings import Ends
 from ._joined import Joined
 from ._models import (
     RECORD,
@@ -42,6 +43,7 @@ from ._models import (
 from ._place import GoesOn
 from ._taught import KnowsTaught
 from ._together import Alone, close_as_left, company_of
+from ._unbegun import Unbegun, as_begun
 
 __all__ = ["State"]
 
@@ -52,7 +54,7 @@ _SECRET = ("format", "version", "release", "noise", "digest_key")
 _SMALL = 1 << 20
 
 
-class State(KnowsTaught, GoesOn):
+class State(KnowsTaught, GoesOn, Ends):
     """The directory of a run that outlives its process: **secret** while the run lasts.
 
     ``learner.fit_stream(stream, checkpoint=State("RUN"))`` begins a run, or resumes the one that is there: the
@@ -129,10 +131,10 @@ class State(KnowsTaught, GoesOn):
         self._kept = -1  # rows of the last checkpoint
         self._company = Alone(self._every, self._seconds)  # the processes that keep the same run
         self._ending = False
-        self._sealed: tuple[Run, Export]  # the end of the run, until the account is closed
         self._caught_up = 0  # number of rows that the journal knows
         self._verified = 0  # number of rows that this process has verified to be the run's
         self._joined = Joined(self._files.folder)
+        self._unbegun = Unbegun()
         self._begin_going()
 
     def __repr__(self) -> str:
@@ -270,7 +272,7 @@ class State(KnowsTaught, GoesOn):
         plan = self._files.read_plan()
         if plan is None:
             if (self.directory / RECORD).exists():
-                self._finished(None)
+                self._finished(None, ledger)
             self._company.common([])
             self._clear(ledger)
             return
@@ -282,15 +284,13 @@ class State(KnowsTaught, GoesOn):
             )
         commits = [commit for commit in account.commits if "digest" in commit["facts"]]
         if account.closed and commits:
-            self._finished(account)
+            self._finished(account, ledger)
         self._check_plan(learner, plan)
         self._key = bytes.fromhex(plan["digest_key"])
         self._digest = RowDigest(self._key)
         if not commits:  # it ended before its first row
             self._company.common([])
-            if not account.closed:
-                account.close_at(0, 0, 0.0)
-            self._clear(ledger)
+            self._clear(ledger, account)
             return
         self._files.clear_model()
         for commit in commits:
@@ -319,14 +319,15 @@ class State(KnowsTaught, GoesOn):
                      if self._inputs.get(n) != (plan["inputs"] or {}).get(n)]  # fmt: skip
             self._refuse(f"the run that is kept here has other inputs ({', '.join(names)})")
 
-    def _clear(self, ledger: Ledger) -> None:
-        """Clean up if no run is to be continued: remove and give back what a crash left of a run that had not begun."""
+    def _clear(self, ledger: Ledger, *mine: Account) -> None:
+        """Clean up if no run is to be continued: remove what a crash left of a run that had not begun.
+
+        What it reserved is kept for the run that begins now, if that is the same, and is otherwise given back.
+        """
         begun = self._joined.known(ledger)
         if self._ledger is ledger:  # all its kept runs are in this directory
-            begun += [a for a in ledger.accounts if a.facts.get("kept") and not a.closed and a not in begun]
-        for account in begun:
-            if not account.commits:
-                account.close_at(0, 0, 0.0)
+            begun += [a for a in ledger.accounts if a.facts.get("kept") and not a.closed and a not in (*begun, *mine)]
+        self._unbegun.know(begun, *mine)
         self._files.clear_model()
         self._files.clear()
 
@@ -356,7 +357,9 @@ class State(KnowsTaught, GoesOn):
             "context": self._context,
         }
         json.dumps(values, allow_nan=False)  # values that cannot be written are refused before anything is reserved
-        run = keeping.begin_run(learner, n_features, horizon, release, targets, stream, {"kept": True})
+        take = self._unbegun.take
+        run = keeping.begin_run(learner, n_features, horizon, release, targets, stream, {"kept": True}, take)
+        self._unbegun.close()
         self._key = self._key or new_key()
         self._digest = self._fresh()
         secret = {"plan_id": run.account.plan_id, "noise": noise_digest(run.plan), "digest_key": self._key.hex()}
@@ -385,7 +388,8 @@ class State(KnowsTaught, GoesOn):
             )
 
         state, calibration, guarantee = fresh()
-        if keeping.promised_by(stream, guarantee, calibration) != kept or plan["noise"] != noise_digest(calibration):
+        promised = keeping.promised_by(stream, guarantee, calibration)
+        if not as_begun(promised, kept) or plan["noise"] != noise_digest(calibration):
             self._refuse(
                 "the run that is kept here has another guarantee or other noise: it can be resumed only as it was begun"
             )
@@ -405,7 +409,7 @@ class State(KnowsTaught, GoesOn):
         assert self._learner is not None
         ledger = ledger_of(self._learner)
         if self._resume is None:
-            return self._joined.begin(ledger, name, guarantee, key, settings), key
+            return self._joined.begin(ledger, name, guarantee, key, settings, self._unbegun), key
         return self._joined.go_on(ledger, name, guarantee, settings)
 
     def learning(self, X: Any, targets: NDArray[np.float64]) -> None:
@@ -482,41 +486,6 @@ class State(KnowsTaught, GoesOn):
         self.wait()
         self._ending = True
 
-    def seal(self, learner: OnlineLearner, run: Run) -> None:
-        """The last release is made: write the model next to the secrets, where it is not visible.
-
-        It comes out when the ledger has closed the account, which nothing undoes: a run of which the last model can be
-        seen never goes on, with more rows or with others.
-        """
-        if self._digest.rows < self._caught_up:
-            self._refuse(
-                f"the stream has {self._digest.rows} rows, and the run that is kept here has learnt {self._caught_up}"
-            )
-        self._sealed = (run, export := run.export())
-        self._files.clear_model()
-        if export.n_releases:
-            write_export(learner, export, self._files.folder, self._inputs)
-        self._company.meet()  # no run ends before all have their model
-
-    def settled(self) -> None:
-        """Show the model and remove all secrets: the account is closed."""
-        run, export = self._sealed
-        self._files.show_model(run.account)
-        run.handed = export
-        self._wipe()
-
-    def _wipe(self) -> None:
-        self._company.leave()
-        self._files.clear(taught=True)
-        if not self._joined.open:  # otherwise leave() releases the directory
-            self._release()
-
-    def _finished(self, account: Account | None) -> NoReturn:
-        """Report that the run has ended; if a crash came before, first show its model or remove its secrets."""
-        self._files.show_model(account)
-        self._wipe()
-        self._refuse("the run in this directory is finished: privol.state.load_model() reads its model")
-
     def leave(self, learner: OnlineLearner, run: Run | None) -> None:
         """After an error or interrupt: keep what was learnt, show what was kept, release the directory."""
         if self._beside is not None and not self._beside.mine:
@@ -553,6 +522,8 @@ class State(KnowsTaught, GoesOn):
     def _release(self) -> None:
         """Release the directory for others, even after an interrupt."""
         beside, ledger, lock = self._beside, self._ledger, self._lock
+        with suppress(Exception):  # if it fails, they stay reserved
+            self._unbegun.close()  # of a call that ends before its run began
         self._company.leave()
         self._leave_place()
         try:
