@@ -8,11 +8,13 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+import warm
 from cli_tools import RUN as DEFAULT
 from cli_tools import N, entries_of, listed, no_file_above, privol_cli, run_json, start
 from patience import WAIT
@@ -122,10 +124,12 @@ def test_an_interrupt_before_the_first_row_leaves_nothing(here, clinic, monkeypa
 @pytest.mark.parametrize("at", ["describe_run", "write_run"])
 def test_an_interrupt_while_writing_waits(here, clinic, monkeypatch, at):
     """The model is written by then, and its report is, too."""
-    real = getattr(command, at)
+    real, calls = getattr(command, at), []
 
     def struck(*given, **named):
-        os.kill(os.getpid(), signal.SIGINT)
+        calls.append(at)
+        if calls != ["describe_run"]:  # the first description is sealed beside the model; the run can still go on then
+            os.kill(os.getpid(), signal.SIGINT)
         return real(*given, **named)
 
     monkeypatch.setattr(command, at, struck)
@@ -172,6 +176,36 @@ def test_an_interrupt_in_the_report_names_the_run(here, clinic, monkeypatch):
     result = privol_cli(*RUN, "--out", "R", "--no-diagnostics")
     assert (result.exit_code, result.stderr) == (INTERRUPTED, "privol: error: interrupted; the run is in R\n")
     assert json.loads(Path("R/run.json").read_text())["status"] == "complete"
+
+
+IN_A_FINALIZER = """
+import os, signal, time
+import privol.cli.app
+
+class Unlucky:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0)
+
+def app():
+    Unlucky()
+    while True:
+        time.sleep(0.01)
+
+privol.cli.app.app = app
+privol.cli.main()
+"""
+
+
+@posix
+def test_an_interrupt_in_a_finalizer_is_not_lost():
+    """Python prints a traceback there and goes on."""
+    process = warm.Popen(
+        [sys.executable, "-c", IN_A_FINALIZER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(command.__file__).parents[2])},
+    )  # fmt: skip
+    out, err = process.communicate(timeout=WAIT)
+    assert (process.returncode, out, err) == (INTERRUPTED, "", "privol: error: interrupted\n")
 
 
 @posix

@@ -127,6 +127,7 @@ def test_a_run_that_had_ended_is_completed_without_its_rows(rows, where, what):
     assert json.loads(result.stdout) == record
     assert Path("R/ledger.jsonl").read_bytes().startswith(journal)
     spent = sum(entry.mu_squared for entry in entries_of("R"))
+    assert all(entry.mu_squared > 0.0 for entry in entries_of("R"))
     # a figure that is too small would be the worst: metrics that were not seen count as spent
     assert record["budget"]["spent"]["mu"] ** 2 >= spent * (1 - 1e-9)
     assert ("lost" in str(record["warnings"])) == (what == "metrics")
@@ -170,6 +171,16 @@ def test_what_was_inferred_need_not_be_inferred_again(rows):
     assert any(words.startswith("the separator and the header, inferred") for words in guarantee["conditions"])
 
 
+def test_a_description_of_an_end_that_did_not_come_is_removed(rows):
+    """The account is open, so the run goes on, here without anybody who describes it."""
+    killed("sealed", *WHAT["stream"])
+    assert "described.json" in listed("R/secret")
+    state = State("R")
+    stream = privol.open_stream("rows.csv", target="y", classes=("0", "1"))
+    state.learner().fit_stream(stream, checkpoint=state)
+    assert listed("R") == ["ledger.jsonl", "model.json", "model.npz"]
+
+
 def test_a_run_that_was_only_reserved_says_so(rows):
     killed("reserved", *WHAT["taught"])
     result = privol_cli("resume", "R")
@@ -197,11 +208,11 @@ def test_an_account_for_other_noise_is_not_taken(rows):
     killed("reserved", *WHAT["stream"])
     (old,) = entries_of("R")
     stream = privol.open_stream("rows.csv", target="y", classes=("0", "1"))
-    learner = privol.PIGD(epsilon=0.25, horizon=1200, x_bound=2.0, release="last")
+    learner = privol.AdaptiveFTRL(epsilon=0.25, horizon=1200, x_bound=2.0, release=100)
     learner.fit_stream(stream, checkpoint=State("R"))
     entries = entries_of("R")
     assert [entry.plan_id == old.plan_id for entry in entries] == [True, False]
-    assert [(entry.open, entry.releases) for entry in entries] == [(False, 0), (False, 1)]
+    assert [(entry.open, entry.releases) for entry in entries] == [(False, 0), (False, 12)]
     assert entries[0].mu_squared == 0.0
 
 

@@ -180,7 +180,7 @@ def test_failures_before_the_first_row_reserve_nothing(tmp_path):
         with pytest.raises(OSError, match="gone"):
             watched(tmp_path / "run", Stream(stop=1), [], private, make("PIGD", ledger=ledger))
     watched(tmp_path / "run", Stream(), [], private, make("PIGD", ledger=ledger))
-    assert [account.closed for account in ledger.accounts] == [True] * 5
+    assert [account.closed for account in ledger.accounts] == [True] * 2  # the metrics' is taken again each time
     assert sum(entry.releases > 0 for entry in ledger.entries()) == 2
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import sys
+import threading
 import warnings
 from typing import Any, NoReturn
 
@@ -12,25 +14,53 @@ from ..errors import PrivacyWarning, ScaledRowsWarning
 
 __all__ = ["main"]
 
+_INTERRUPTED = 130  # as in .app, which may not be imported yet
+
 
 def main() -> None:
     """Run the command line and exit with its code."""
     try:
-        from .app import INTERRUPTED, PIPE, app
-    except ModuleNotFoundError as error:
-        _explain_missing(error)
+        code = _run()
+    except KeyboardInterrupt:
+        for number in signal.valid_signals():  # a second one must not end in a traceback
+            if signal.getsignal(number) is signal.default_int_handler:
+                signal.signal(number, signal.SIG_IGN)
+        print("privol: error: interrupted", file=sys.stderr)
+        code = _INTERRUPTED
+        _flushed(sys.stdout)
+    _flushed(sys.stderr)
+    if code == _INTERRUPTED:
+        # If Ctrl-C struck inside an eval(), the interpreter would kill itself by SIGINT on its way out.
+        os._exit(_INTERRUPTED)
+    sys.exit(code)
+
+
+def _unraisable(found: Any) -> None:
+    """Let Ctrl-C strike once more if it struck in a finalizer: an exception goes nowhere from there."""
+    if not issubclass(found.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(found)
+        return
+    again = threading.Timer(0.01, _thread.interrupt_main)  # when the finalizer is over
+    again.daemon = True
+    again.start()
+
+
+def _run() -> Any:
+    """Run the command line, and return its code."""
+    sys.unraisablehook = _unraisable
     for name in ("SIGTERM", "SIGHUP"):  # signals that stop a service or a lost terminal end a run like Ctrl-C
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
+    try:
+        from .app import PIPE, app
+    except ModuleNotFoundError as error:
+        _explain_missing(error)
     warnings.simplefilter("ignore", PrivacyWarning)  # the reports say the same, for models and metrics together
     warnings.simplefilter("ignore", ScaledRowsWarning)  # nothing is said of raw rows except with --diagnostics
     code: Any
     try:
         app()
-    except KeyboardInterrupt:
-        print("privol: error: interrupted", file=sys.stderr)
-        code = INTERRUPTED
     except BrokenPipeError:
         code = PIPE
     except ModuleNotFoundError as error:
@@ -39,11 +69,7 @@ def main() -> None:
         code = stop.code
     if not _flushed(sys.stdout) and code in (0, None):
         code = PIPE
-    _flushed(sys.stderr)
-    if code == INTERRUPTED:
-        # If Ctrl-C struck inside an eval(), the interpreter would kill itself by SIGINT on its way out.
-        os._exit(INTERRUPTED)
-    sys.exit(code)
+    return code
 
 
 def _explain_missing(error: ModuleNotFoundError) -> NoReturn:

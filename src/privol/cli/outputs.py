@@ -70,16 +70,16 @@ def uninterrupted() -> Iterator[None]:
         yield
         return
     struck: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _: struck.append(number))
-        for number in signal.valid_signals()
-        if signal.getsignal(number) is signal.default_int_handler
-    }
+    before: dict[int, Any] = {}
     try:
+        for number in signal.valid_signals():
+            if (handler := signal.getsignal(number)) is signal.default_int_handler:
+                before[number] = handler  # first: another signal may strike before all wait
+                signal.signal(number, lambda number, _: struck.append(number))
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for each, kept in before.items():
+            signal.signal(each, kept)
     if struck:
         raise KeyboardInterrupt
 
@@ -108,12 +108,18 @@ class RunDirectory:
         self._kept = gone_on
 
     def __enter__(self) -> RunDirectory:
-        if self._wanted is None:
-            self.path = self._fresh()
-        else:
-            self.path = Path(self._wanted)
-            if not self._kept:
-                self._reserve()
+        try:
+            with uninterrupted():
+                if self._wanted is None:
+                    self.path = self._fresh()
+                else:
+                    self.path = Path(self._wanted)
+                    if not self._kept:
+                        self._reserve()
+        except KeyboardInterrupt:
+            if self._made:
+                self.path.rmdir()
+            raise
         return self
 
     @property
