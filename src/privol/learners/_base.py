@@ -417,7 +417,6 @@ class OnlineLearner(LedgeredModel):
         targets: Targets,
         stream: Any = None,
         conditions: tuple[str, ...] = (),
-        facts: dict[str, Any] | None = None,
         take: Take | None = None,
     ) -> Run:
         """Open a run: check all parameters first, then reserve its whole budget, unless it is reserved already."""
@@ -428,7 +427,7 @@ class OnlineLearner(LedgeredModel):
         for words in weaknesses(guarantee, rows=1 if endless else horizon):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         self._warn_of_clones(guarantee)
-        name, ledger = type(self).__name__, self._ledger()
+        name, ledger, facts = type(self).__name__, self._ledger(), take and {"kept": True}
         if take is None or (account := take(name, guarantee, stream, ledger)) is None:
             account = ledger.open(learner=name, guarantee=guarantee, facts=facts, **place_of(stream, ledger, guarantee))
         return self._adopt(Run(state, plan, account.guarantee, account, targets, horizon), stream)

@@ -43,15 +43,14 @@ def begin_run(
     release: Any,
     targets: Targets,
     stream: RowStream | None,
-    facts: dict[str, Any],
     take: Take,
 ) -> Run:
     """Begin a run as ``fit_stream`` does: parameters first, then the reservation of its whole budget.
 
-    ``facts``: JSON values that the ledger keeps with its account. ``take``: an account that reserves the same already,
-    for a learner's name, the guarantee, the stream and the ledger; None: there is none.
+    Its account says that the run is kept. ``take``: one that reserves the same already, for a learner's name, the
+    guarantee, the stream and the ledger; None: there is none.
     """
-    return learner._start(n_features, horizon, release, targets, stream, facts=facts, take=take)
+    return learner._start(n_features, horizon, release, targets, stream, take=take)
 
 
 def build_run(

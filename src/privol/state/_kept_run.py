@@ -357,8 +357,7 @@ class State(KnowsTaught, GoesOn, Ends):
             "context": self._context,
         }
         json.dumps(values, allow_nan=False)  # values that cannot be written are refused before anything is reserved
-        take = self._unbegun.take
-        run = keeping.begin_run(learner, n_features, horizon, release, targets, stream, {"kept": True}, take)
+        run = keeping.begin_run(learner, n_features, horizon, release, targets, stream, self._unbegun.take)
         self._unbegun.close()
         self._key = self._key or new_key()
         self._digest = self._fresh()
