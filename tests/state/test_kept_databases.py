@@ -17,7 +17,7 @@ from cli_tools import entries_of, interrupted_at, privol_cli
 from databases import ROWS, Table, fit, learner, outcome, stops
 from patience import WAIT
 
-from privol import open_stream
+from privol import PrivateClassifier, open_stream
 from privol.cli.app import DATA, INTERRUPTED, IO, OK, USAGE
 from privol.errors import StateError, StreamError
 from privol.readers import sql, sql_clients
@@ -357,6 +357,36 @@ def test_a_run_with_diagnostics_reads_all_rows_again_or_goes_on_without_them(big
     assert "are not those that the run has learnt" in refused.stderr
     assert privol_cli("resume", "PLAIN", "--no-diagnostics").exit_code == OK
     same("WHOLE", "PLAIN")
+
+
+def test_an_estimator_that_learns_its_encoding_goes_on_behind_the_rows_that_taught(big, tmp_path, reads):
+    url = big.replace("table=visits", "query=SELECT * FROM visits WHERE id < 24000")
+
+    def go(run: str, progress: Any = None) -> PrivateClassifier:
+        made = PrivateClassifier(epsilon=4.0, random_state=0, horizon=11_999)
+        state = State(tmp_path / run, every=500)
+        return made.fit_stream(url, target="late", checkpoint=state, progress=progress, block_rows=1000)
+
+    def change(*statements: str) -> None:
+        with sqlite3.connect("big.db") as connection:
+            for statement in statements:
+                connection.execute(statement)
+        connection.close()
+
+    whole = go("WHOLE")
+    for blocks in (1, 3):
+        with pytest.raises(KeyboardInterrupt):
+            go("RUN", stops(blocks))
+    change("UPDATE visits SET id = 23999 WHERE id = 4")  # taught, and would be learnt
+    with pytest.raises(StreamError, match="one that was read and gets another key could come again"):
+        go("RUN")
+    del reads[:]
+    change("UPDATE visits SET id = 4 WHERE id = 23999", "UPDATE visits SET age = 0, ward = 'other' WHERE id < 200")
+    again = go("RUN")
+    assert None not in reads
+    assert not whole.encoder_.reused_
+    assert np.array_equal(again.learner_.average_coef_, whole.learner_.average_coef_)
+    assert (again.schema_, again.guarantee_, again.n_rows_) == (whole.schema_, whole.guarantee_, whole.n_rows_)
 
 
 def test_workers_read_files_and_no_database(big):

@@ -190,7 +190,7 @@ class SqlColumns(TypedColumns):
     def _read(self, names: list[str], rows: int, progress: Progress) -> Iterator[Any]:
         """Yield the rows after so many, whose position is known unless it is the beginning."""
         row, place = rows, self._places[rows] if rows else self._position(0, None, _Digest())
-        last, wanted, broken_at = place["after"], place["keys"], -1
+        last, wanted, broken_at, until = place["after"], place["keys"], -1, 0.0
         trail, digest = self._positions.begin(rows, place), _Digest(self._known)
         while True:
             begun = row
@@ -210,11 +210,13 @@ class SqlColumns(TypedColumns):
                 return
             except self._database.errors as err:
                 told = self._told(err)
-            # once more, unless nothing has come since the last time: then it is not the connection
-            if not self._database.served or broken_at == row:
+            # an error of the statement comes again at once; a server that is going away may fail several times
+            if not self._database.served or (broken_at == row and self._database.is_of_statement(told)):
                 raise StreamError(f"{self.name}, from row {row + 1}: cannot be read: {told}", row=row + 1)
-            broken_at, wanted = row, digest.hex() if row > begun else wanted
-            self._wait_for_server(row, last, progress)
+            if broken_at != row:
+                broken_at, until = row, time.monotonic() + PATIENCE
+            wanted = digest.hex() if row > begun else wanted
+            self._wait_for_server(row, last, told, until, progress)
 
     def _fraction(self, last: int | None) -> float:
         if last is None:
@@ -307,24 +309,21 @@ class SqlColumns(TypedColumns):
             )
         return found
 
-    def _wait_for_server(self, row: int, last: int | None, progress: Progress) -> None:
-        """Wait until the server can be reached again."""
-        until = time.monotonic() + PATIENCE
-        while True:
+    def _wait_for_server(self, row: int, last: int | None, told: str, until: float, progress: Progress) -> None:
+        """Wait until the server can be reached again; ``told``: what was said last, ``until``: how long to wait."""
+        while time.monotonic() < until:
+            progress(self._fraction(last))  # ends here where nobody waits any more
+            time.sleep(PAUSE)
             try:
                 with ExitStack() as stack:
                     self._database.connect(stack)
                 return
             except self._database.errors as err:
                 told = self._told(err)
-            if time.monotonic() > until:
-                raise StreamError(
-                    f"{self.name}, from row {row + 1}: the server was away for more than {PATIENCE:.0f} seconds: "
-                    f"{told}",
-                    row=row + 1,
-                )
-            progress(self._fraction(last))  # ends here where nobody waits any more
-            time.sleep(PAUSE)
+        raise StreamError(
+            f"{self.name}, from row {row + 1}: the server was away for more than {PATIENCE:.0f} seconds: {told}",
+            row=row + 1,
+        )
 
 
 class _After:

@@ -97,6 +97,7 @@ class CappedColumns(ColumnsAround):
             rows_per_user=user.max_rows,
             user_separation=user.separation,
             users_fixed=not self._null,
+            positions=None,  # rows are left out, and whose they were is kept nowhere: nobody goes on behind them
             user=self._column,
         )
         # for the latest batch: number of its first kept row, and the places of its kept rows
@@ -204,8 +205,7 @@ class CountedRows(Wrapper):
 
     def __init__(self, source: Source, columns: CappedColumns) -> None:
         self._source, self._capped = source, columns
-        # which rows taught is counted by users as well, and whose these were is not kept: nobody goes on behind them
-        self.facts, self.n_features = replace(source.facts, positions=None), source.n_features
+        self.facts, self.n_features = source.facts, source.n_features
         self.feature_names, self.sparse = source.feature_names, source.sparse
         self.counts = {**source.counts, **columns.counts}
         self._key: bytes | None = None
