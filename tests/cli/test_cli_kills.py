@@ -72,7 +72,8 @@ main()
 STREAM = ("run", "rows.csv", "--classes", "0,1", "--x-bound", "2", "--no-diagnostics", "--release", "100")
 WHAT = {
     "stream": STREAM,
-    "metrics": (*STREAM, "--private-metrics", "0.2", "--metric-windows", "4"),
+    # no window is complete when the run ends, so the live ledger has nothing of it yet
+    "metrics": (*STREAM, "--private-metrics", "0.2", "--metric-windows", "1", "--horizon", "1500"),
     "workers": ("run", "parts", *STREAM[2:6], "--learner", "dpftrl", "--batch", "64", "--workers", "2"),
     "taught": ("run", "rows.csv", "--learn-schema", "--no-diagnostics", "--epsilon", "20"),
     "offline": ("run", "rows.csv", *STREAM[2:6], "--no-diagnostics", "--learner", "output-perturbation"),

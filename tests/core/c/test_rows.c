@@ -378,11 +378,22 @@ static void any_structure(void) {
     for (int64_t k = 0; k < 4; ++k) CHECK(seen[k] > 1000);
 }
 
+/* A sum of usable squares that is infinite: one number that a stride of 0 repeats. */
+static void too_many_large_entries(void) {
+    const double large = PV_ENTRY_MAX;
+    pv_rows r = {.n = 1, .d = 180000000, .data = (const char *)&large, .row_stride = 0, .col_stride = 0};
+    pv_rows_bind(&r);
+    CHECK(pv_rows_norm(&r, 0) == -1.0);
+    r.d = 1000;
+    CHECK(pv_rows_norm(&r, 0) > 999.0 * PV_ENTRY_MAX * PV_ENTRY_MAX);
+}
+
 int main(void) {
     for (int64_t d = 0; d <= 26; ++d) same_in_every_layout(d);
     same_in_every_layout(257);
     unusable_entries();
     large_but_usable();
+    too_many_large_entries();
     structure();
     any_structure();
     return finish("rows");
