@@ -41,6 +41,9 @@ class Unbegun:
         """
         self._accounts = [account for account in (*accounts, *planned) if not account.commits and not account.closed]
         self._planned = planned
+        for account in planned:
+            if account.commits and not account.closed:  # somebody else wrote these: it is not lowered by them
+                account.close_at(0, 0, 0.0)
 
     def take(self, learner: str, guarantee: Guarantee, stream: Any, ledger: Ledger) -> Account | None:
         """The account that reserves the same for the same rows; None, and all are closed, if there is none."""
