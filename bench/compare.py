@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from figures import NONE, Limit, Row, figure, show, written
-from limits import Work, machine, of_moments, of_noise, of_release, of_ridge, of_row, of_sums
+from limits import Work, machine, moments, of_moments, of_noise, of_release, of_ridge, of_row, of_sums
 from numpy.typing import NDArray
 
 from privol import set_threads
@@ -230,7 +230,8 @@ def one_row(rows: int) -> list[Row]:
         table.append(pair(name, "ns/row", n, of_dicts, river, "River learn_one", limit, rounds=5, aim="3,000 ns"))
     reals = X[:, 0].tolist()
     regression = named(LinearRegression, records, reals)
-    products = ONE_CALL + of_moments(FEATURES) + of_ridge(FEATURES) * (1 / DIM)  # a model every 55 rows
+    sums = moments(FEATURES)  # noise, their recursion and a model come every 55 rows
+    products = ONE_CALL + of_moments(FEATURES) + (of_noise(sums) + of_sums(sums) + of_ridge(FEATURES)) * (1 / DIM)
     for made, label, aim in ((records, "of dicts, PQFTL", "3,000 ns"), (vectors, "PQFTL", "1,000 ns")):
         limit = (products + named_row if made is records else products).limit("ns/row")
         quadratic = named(lambda: begun(PQFTL), made, reals)
