@@ -2,7 +2,7 @@
 
 Rows are made where they are held, so nothing is read. For each crew, alternating, the medians of ``--rounds``: the
 whole fit without making rows, the questions, and the cost of a question that involves no rows (docs/parts.md). The
-limit of a question is that of its rows, which all workers share: their bytes, or their multiply-adds.
+limit of a question is that of the rows that it involves, which all workers share: their bytes, or their multiply-adds.
 
     mpiexec -n 2 python bench/parts.py --ranks       (--rows, --dim, --parts: more points)
 
@@ -67,6 +67,7 @@ class Watched:
         self._crew, self.curator = crew, crew.curator
         self.seconds: Counter[str] = Counter()
         self.asked: Counter[str] = Counter()
+        self.shares: Counter[str] = Counter()  # of the rows: Hessians may be formed from every fourth, or fewer
 
     def session(self, reading: Any, parts: Any) -> Session:
         session = self._crew.session(reading, parts)
@@ -77,6 +78,7 @@ class Watched:
             yield from real(question, *arguments)
             self.seconds[question] += time.perf_counter() - start
             self.asked[question] += 1
+            self.shares[question] += 1 / arguments[-1] if question == "hessian" else 1.0  # type: ignore[assignment]
 
         session.ask = ask  # type: ignore[method-assign]
         return session
@@ -104,6 +106,7 @@ def fit(crew: Crew, parts: list[MadeRows], words: argparse.Namespace) -> tuple[d
     counted = {"fit": whole - watched.seconds["about"], "questions": float(sum(watched.asked.values()) - 1)}
     counted |= {name: watched.seconds[name] / max(watched.asked[name], 1) for name in passes}
     counted |= {f"{name}s": float(watched.asked[name]) for name in passes}
+    counted |= {f"{name}, share": watched.shares[name] / max(watched.asked[name], 1) for name in passes}
     return counted, learner.coef_.tobytes()
 
 
@@ -198,7 +201,7 @@ def main() -> None:
             for key in questions(words):
                 if not middle[f"{key}s"]:
                     continue
-                work = needed(key, words)
+                work = needed(key, words) * middle[f"{key}, share"]
                 whole += work * middle[f"{key}s"]
                 if work != Work():
                     limit = (work * (1 / workers)).limit("ms")
