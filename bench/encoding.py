@@ -9,7 +9,7 @@ entry. Batches are in memory except where reading is measured. Figures are media
 rows per second in the same round. ``--profile`` shows the profile of one part.
 
 The limit of reading is that of the file's bytes, read from the system's cache; of a phase, and of encoding, that of the
-batches' bytes, each read once from memory, and of encoding that of the rows that it writes.
+batches' bytes, each read once from memory, and of encoding that of the rows that it writes; all cores share the work.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import cProfile
 import math
+import os
 import pstats
 import statistics
 import tempfile
@@ -259,8 +260,9 @@ def bytes_read(path: Path) -> float:
 
 def limited(path: Path, parts: Any, found: list[dict[str, float]]) -> list[Row]:
     """Return the parts beside Arrow's reader and their limits."""
-    reading = min(bytes_read(path) for _ in range(3)) / parts.rows * 1e9
-    of_file = f"ns: the file's bytes, read from the system's cache {number(reading)}"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    reading = min(bytes_read(path) for _ in range(3)) / parts.rows * 1e9 / cores
+    of_file = f"ns: a core's share of the file's bytes, read from the system's cache {number(reading)}"
     table = []
     for part in found[0]:
         if part == "bare reader":
@@ -268,10 +270,10 @@ def limited(path: Path, parts: Any, found: list[dict[str, float]]) -> list[Row]:
         if part == "reading":
             limit = Limit(1e3 / reading, of_file)
         elif part == "with reading":
-            encoding = parts.needed("encoding")
+            encoding = parts.needed("encoding") * (1 / cores)
             limit = Limit(1e3 / max(reading, encoding.nanoseconds()), f"the larger of: {of_file}; encoding's own limit")
         else:
-            limit = parts.needed(part).limit("million rows/s")
+            limit = (parts.needed(part) * (1 / cores)).limit("million rows/s")
         own = statistics.median(figures[part] for figures in found)
         words: dict[str, Any] = {}
         ratios = [figures[part] / figures["bare reader"] for figures in found]
