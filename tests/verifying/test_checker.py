@@ -45,7 +45,7 @@ def test_it_shares_no_code_with_privol():
         assert "import_module" not in text
         lines += len(text.splitlines())
     assert imported - set(sys.stdlib_module_names) == {"mpmath"}
-    assert lines <= 800
+    assert lines <= 840  # read in an evening
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +199,17 @@ PLANTED = {
         "AdaptiveFTRL: ledger",
     ),
     "noise of a known seed": (set_to("guarantee", "private", value=False), "bits"),
+    "noise of a negative scale": (set_to("mechanism", "noise", "sigma", value=lambda x: -x), "AdaptiveFTRL"),
+    "noise of a negative scale, as text": (
+        set_to("mechanism", "noise", "sigma", value=lambda x: f" {-x}"),
+        "AdaptiveFTRL",
+    ),
+    "half a step": (set_to("mechanism", "noise", "design", "steps", value=0.5), "AdaptiveFTRL"),
+    "rows of no length": (set_to("mechanism", "x_bound", value=False), "AdaptiveFTRL"),
+    "another figure in the summary": (
+        set_to("summary", value=lambda s: f"{s}; epsilon 0.01 for all rows of a user"),
+        "printed unit",
+    ),
     "another relation in the mechanism": (set_to("mechanism", "adjacency", value="zero_out"), "AdaptiveFTRL"),
 }
 

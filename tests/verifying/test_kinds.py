@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas
@@ -239,6 +240,12 @@ def of(*path, value):
 
 
 MECHANISM = "mechanism"
+
+
+def less(noise):
+    return {**noise, "sigma": noise["sigma"] * 0.75}
+
+
 PLANTED = {
     "the norm of another design": (
         "pqftl",
@@ -352,6 +359,27 @@ PLANTED = {
         of("summary", value=lambda s: s[: s.rindex("; epsilon")] + "; epsilon 0.1 for one row"),
         "printed epsilon beside it",
     ),
+    "a figure of a row that is said of a user": (
+        "users nogd",
+        of("summary", value=lambda s: s.replace("for one row", "for one user (at most 300 rows)")),
+        "printed unit",
+    ),
+    "more rows of a user beside it": (
+        "cap hidden",
+        of("summary", value=lambda s: s.replace("at most 3 rows", "at most 300 rows")),
+        "printed unit",
+    ),
+    "a user whose rows may be anywhere": (
+        "cap",
+        of("summary", value=lambda s: s.replace(", any two of them 60 rows apart or more", "")),
+        "printed unit",
+    ),
+    "more rows of each user": ("cap", of("users", "most_rows", value=lambda n: n + 1), "rows of users"),
+    "another relation in an epoch": (
+        "users epochs",
+        of(MECHANISM, "epochs", value=lambda e: [{**x, "adjacency": "zero_out", "noise": less(x["noise"])} for x in e]),
+        "DPFTRL: noise",
+    ),
     "a figure of users": (
         "cap",
         of("users", "epsilon", value=lambda x: 0.99 * x),
@@ -359,7 +387,7 @@ PLANTED = {
     ),
     "a figure of users that leaves out who taught": (
         "cap of devices",
-        of("summary", value=lambda s: s[: s.rindex("; epsilon")] + "; epsilon 4.48 for one user"),
+        of("summary", value=lambda s: re.sub("; epsilon [0-9.]+ ", "; epsilon 4.48 ", s)),
         "printed epsilon beside it",
     ),
     "a guarantee that the ledger does not have": (

@@ -25,9 +25,9 @@ __all__ = ["Finding", "Unreadable", "verdict", "verify"]
 #: A double in a claim may be one unit below the root of its square. The largest probability that two users are confused
 #: where users are stored as hashes.
 SLACK, COLLISION = mpf(1) + mpf(2) ** -52, mpf(2) ** -72
-#: A printed figure, and its subject; all are rounded up.
+#: A printed figure, and its subject (USER: a user as the run has them); all are rounded up.
 _PRINTED = re.compile(
-    r"epsilon (\S+)(?: \(?(?:at )?delta ([^ )]+)\)?)? for ((?:the presence of )?one (?:row|user))(?: \((.*?)\))?"
+    r"epsilon (\S+)(?: \(?(?:at )?delta ([^ )]+)\)?)? for ((?:the presence of )?one (?:row|USER))(?= \(|;|$)"
 )
 
 
@@ -231,7 +231,8 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
         yield Finding("bits", False, "the noise is of a known seed: whoever has it can take it off")
     of = {run["learner"]: run.get("mechanism"), "PrivateEncoder": (run.get("encoding") or {}).get("mechanism")}
     if run.get("private_metrics") is not None and run.get("mechanism") is not None:
-        of["PrivateMetrics"] = {**run["mechanism"], **run["private_metrics"], "kind": "windows"}
+        own = {key: run["private_metrics"][key] for key in ("std", "window_rows")}
+        of["PrivateMetrics"] = {**run["mechanism"], **own, "kind": "windows"}
     for account in accounts:
         name, said, record = account.name, account.said, of.pop(account.name, None)
         same = set(guarantee) if name == run["learner"] else {"adjacency", "unit", "rows_per_user", "private"}
@@ -269,18 +270,25 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
     at_most = stated._replace(parameter=claim * SLACK)
     yield found[of_user].within("composition", at_most, f"{len(accounts)} mechanism(s)")
     yield stated.implies("epsilon", reserved["epsilon"], delta)
-    if run.get("users") is not None:
-        yield found[True].implies("epsilon of users", run["users"]["epsilon"], delta)
-    figures, mu = _PRINTED.findall(run["summary"]), re.search(r"([^( ]+)-GDP", run["summary"])
-    if not figures or (mu is None) != (kind == "approximate"):
+    if (users := run.get("users")) is not None:
+        yield Finding("rows of users", users["most_rows"] == most, f"{users['most_rows']} of each")
+        yield found[True].implies("epsilon of users", users["epsilon"], delta)
+    limits = [] if guarantee.get("user") is None else [f"column {guarantee['user']!r}"]
+    limits += [f"at most {most} row" + "s" * (most != 1)]
+    limits += [f"any two of them {apart} rows apart or more"] if apart > 1 else []
+    text = run["summary"].replace(f"one user ({', '.join(limits)})", "one USER")
+    figures, mus = _PRINTED.findall(text), re.findall(r"([^( ]+)-GDP", text)
+    if not figures or (not mus) != (kind == "approximate"):
         yield Finding("printed figures", None, f"in {run['summary']!r}")
         return
-    (epsilon, at, who, rows), *others = figures
-    whom = ("the presence of " if guarantee["adjacency"] == "zero_out" else "") + f"one {guarantee['unit']}"
-    words = [f"at most {most} row", f" {apart} rows apart" if apart > 1 else ""] if of_user else []
-    yield Finding("printed unit", who == whom and all(word in rows for word in words), f"for {who} ({rows})")
-    if mu is not None:
-        yield Finding("printed mu", bool(stated.mu <= mpf(mu[1])), f"{mu[0]} for mu {float(stated.mu):.8g}")
+    (epsilon, at, who), *others = figures
+    whom = ("the presence of " if guarantee["adjacency"] == "zero_out" else "") + f"one {'USER' if of_user else 'row'}"
+    whole = who == whom and len(figures) == text.count("epsilon") and len(mus) < 2  # nothing but these figures
+    yield Finding("printed unit", whole, f"in {run['summary']!r}")
+    if not whole:
+        return
+    for mu in mus:
+        yield Finding("printed mu", bool(stated.mu <= mpf(mu)), f"{mu}-GDP for mu {float(stated.mu):.8g}")
     yield stated.implies("printed epsilon", epsilon, at)
-    for other, beside, *_ in others:
-        yield found[not of_user].implies("printed epsilon beside it", other, beside or at)
+    for other, beside, of in others:
+        yield found["USER" in of].implies("printed epsilon beside it", other, beside or at)

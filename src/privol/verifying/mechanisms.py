@@ -19,6 +19,9 @@ __all__ = ["Mechanism", "NotChecked", "Record", "delta_of_gdp", "mechanism_of", 
 Record = Mapping[str, Any]
 #: Roundoff of a double; and an outward factor, larger than the rounding of doubles in a term and in ``fsum``.
 UNIT, OUT = iv.mpf(1) / 2**53, 1.0 + 2.0**-42
+#: Of a record, numbers that count something, numbers that may be 0 (others are above it), and what is no number.
+_COUNTS = ("rows", "rows_of_step", "steps", "histograms", "uses", "nodes", "outputs", "dimension", "first_row")
+_OR_NONE, _FLAGS = ("every", "grid", "gradient_norm", "curvature", "rounding"), ("cut", "intercept", "constrained")
 #: Integers are in units of 1 / ONE where they stand for real numbers. Limits: numbers examined, rows of a user in
 #: several parts of a stream, and rows before one whose distances are exact.
 ONE, _MOST_NUMBERS, _MOST_DIVIDED, _BACK = 1 << 128, 1 << 21, 64, 8
@@ -48,10 +51,25 @@ class Mechanism(NamedTuple):
 
 def mechanism_of(record: Record) -> Mechanism:
     """Return the mechanism of a record, or raise NotChecked, or KeyError and the like if it is damaged."""
+    _refuse(record)
     read: Callable[[], Mechanism] | None = getattr(_Reader(record), "of_" + record["kind"].replace(" ", "_"), None)
     if read is None:
         raise NotChecked(f"a mechanism of kind {record['kind']!r}")
     return read()
+
+
+def _refuse(found: Any, key: str = "") -> None:
+    """Raise if a number of a record is none that it can be: with another sign a formula may give too small a cost."""
+    for inside, value in found.items() if isinstance(found, Mapping) else ((key, value) for value in found):
+        known = value is None or (inside in _FLAGS and isinstance(value, bool)) or (inside in _OR_NONE and value == 0)
+        if isinstance(value, Mapping | list):
+            _refuse(value, inside)
+        elif isinstance(value, str):  # mpmath reads numbers from texts
+            known = value.lstrip()[:1] not in tuple("+-.0123456789")
+        elif not known and not isinstance(value, bool):
+            known = 0 < value < math.inf and not (inside in _COUNTS and isinstance(value, float))
+        if not known and not isinstance(value, Mapping | list):
+            raise ValueError(f"{inside} {value!r}")
 
 
 def upper(x: Any) -> Any:
@@ -299,9 +317,9 @@ class _Reader:
 
     def sums(self, bound: Any, change: Any, rounding: Any, dim: int) -> Mechanism:
         """Sums of rows that are at most ``bound`` long and move by ``change`` (recursions.md)."""
-        if "epochs" in self.of:  # a row is in one epoch (prefix.md, 6)
-            kept = {key: value for key, value in self.of.items() if key != "epochs"}
-            found = [_Reader(kept | epoch).sums(bound, change, rounding, dim) for epoch in self.of["epochs"]]
+        if self.of.get("epochs") is not None:  # a row is in one epoch (prefix.md, 6)
+            own = [{"noise": epoch["noise"], "rows": epoch["rows"], "epochs": None} for epoch in self.of["epochs"]]
+            found = [_Reader({**self.of, **epoch}).sums(bound, change, rounding, dim) for epoch in own]
 
             def most(rows: int, apart: int) -> Any:  # of epochs like the last one there may be any number
                 costs = [cache(lambda m, each=each: upper(each.price(m, apart)) ** 2) for each in found]
