@@ -101,3 +101,26 @@ def test_ends_and_horizons_hold():
         learner.learn_one(X[2], "no")
     assert learner.n_rows_ == 2
     assert learner.predict_one(X[0]) in ("yes", "no")
+
+
+@pytest.mark.parametrize("shape", [(64,), (2, 3), (3,)])
+def test_a_label_that_changes_its_row(shape):
+    """The hash of a label's own type runs before the row is looked at: a longer row would leave the run's memory."""
+
+    class Label(str):
+        __slots__ = ()
+
+        def __hash__(self):
+            row.resize(shape, refcheck=False)
+            return hash("yes")
+
+        __eq__ = str.__eq__
+
+    learner, untouched = (begun("DPFTRL", "logistic").learn_one(X[0], "yes") for _ in range(2))
+    row = X[1].copy()
+    with pytest.raises(InvalidParameter, match=r"features|dimension"):
+        learner.learn_one(row, Label("yes"))
+    assert learner.n_rows_ == 1
+    for each in (learner, untouched):
+        each.learn_one(X[2], "no")
+    np.testing.assert_array_equal(learner.coef_, untouched.coef_)

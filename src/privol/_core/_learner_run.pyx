@@ -400,13 +400,8 @@ cdef class LearnerRun(GuardedRun):
 
     def learn_one(self, x, double y):
         """Learn one row: ``learn`` without the cost of a block."""
-        cdef cnp.ndarray row
         self.enter(True)
-        row = native(x if cnp.PyArray_Check(x) else np.array(x, dtype=np.float64))
-        if cnp.PyArray_NDIM(row) != 1:
-            raise InvalidParameter(f"x must have one dimension, found {cnp.PyArray_NDIM(row)}")
-        self.check_width(cnp.PyArray_DIM(row, 0))
-        self.take(row, y)
+        self.take(native(x if cnp.PyArray_Check(x) else np.array(x, dtype=np.float64)), y)
 
     def declare_targets(self, dict codes, double y_bound, bint null_invalid):
         """Set how single rows are read: codes of labels (None: targets are real), and unusable rows as null rows."""
@@ -416,7 +411,8 @@ cdef class LearnerRun(GuardedRun):
         """Learn an array of doubles with its label or target as given; False: nothing was done."""
         cdef double target
         cdef int64_t d = self.plan.d // self.plan.outputs.n - self.plan.intercept
-        if not is_plain(x, d) or not read_target(y, self.codes, self.y_bound, &target):
+        # a label's own hash may run any code, even such that changes the array
+        if not read_target(y, self.codes, self.y_bound, &target) or not is_plain(x, d):
             return False
         self.enter(True)
         self.take(x, target)
@@ -424,8 +420,12 @@ cdef class LearnerRun(GuardedRun):
 
     cdef int take(self, cnp.ndarray row, double y) except -1:
         cdef pv_rows rows
-        view_row(&rows, row)
         with self.lock:
+            row = native(row)  # another thread may have changed its type and shape until here
+            if cnp.PyArray_NDIM(row) != 1:
+                raise InvalidParameter(f"x must have one dimension, found {cnp.PyArray_NDIM(row)}")
+            self.check_width(cnp.PyArray_DIM(row, 0))
+            view_row(&rows, row)
             self.check_room(1)
             if not self.null_invalid and pv_rows_norm(&rows, 0) < 0.0:
                 raise invalid_row(&rows, 0, self.state.t)

@@ -46,6 +46,7 @@ from ._rows cimport (
     PV_OK,
     PV_UNDECIDED,
     invalid_row,
+    native,
     pv_rows,
     pv_rows_norm,
     pv_status,
@@ -256,16 +257,13 @@ cdef class PrefixRun(GuardedRun):
         cdef pv_rows rows
         cdef cnp.ndarray row
         self.enter(True)
-        if not cnp.PyArray_Check(x) or (
-            cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT64 and cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT32
-        ) or not cnp.PyArray_ISBEHAVED_RO(x):
-            x = np.array(x, dtype=np.float64)
-        row = x
-        if cnp.PyArray_NDIM(row) != 1:
-            raise InvalidParameter(f"a row must have one dimension, found {cnp.PyArray_NDIM(row)}")
-        self.check_width(cnp.PyArray_DIM(row, 0))
-        view_row(&rows, row)
+        row = native(x if cnp.PyArray_Check(x) else np.array(x, dtype=np.float64))
         with self.lock:
+            row = native(row)  # another thread may have changed its type and shape until here
+            if cnp.PyArray_NDIM(row) != 1:
+                raise InvalidParameter(f"a row must have one dimension, found {cnp.PyArray_NDIM(row)}")
+            self.check_width(cnp.PyArray_DIM(row, 0))
+            view_row(&rows, row)
             self.check_room(1)
             if not null_invalid and pv_rows_norm(&rows, 0) < 0.0:
                 raise invalid_row(&rows, 0, self.s.first_row + self.s.rows)
