@@ -411,8 +411,8 @@ cdef class LearnerRun(GuardedRun):
         """Learn an array of doubles with its label or target as given; False: nothing was done."""
         cdef double target
         cdef int64_t d = self.plan.d // self.plan.outputs.n - self.plan.intercept
-        # a label's own hash may run any code, even such that changes the array
-        if not read_target(y, self.codes, self.y_bound, &target) or not is_plain(x, d):
+        codes = self.codes  # a label's own hash may run any code, even such that changes the array
+        if not read_target(y, codes, self.y_bound, &target) or not is_plain(x, d):
             return False
         self.enter(True)
         self.take(x, target)
