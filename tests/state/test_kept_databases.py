@@ -120,6 +120,23 @@ def test_what_is_behind_the_end_is_not_of_the_run_and_one_row_more_before_it_is_
     assert outcome(fit(table.url(), run), run) == whole[1]
 
 
+def test_rows_inserted_before_anything_was_kept_are_an_error_too(whole, tmp_path):
+    table, run = Table(whole[0], tmp_path), tmp_path / "RUN"
+
+    def dies(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(State, "learning", dies)
+        with pytest.raises(KeyboardInterrupt):
+            fit(table.url(), run)
+    table.execute("INSERT INTO visits VALUES (1400, 0.5, 'a', 1)")
+    with pytest.raises(StreamError, match=r"500 rows were counted .* there are now 501: rows were inserted"):
+        fit(table.url(), run)
+    table.execute("DELETE FROM visits WHERE id = 1400")
+    assert outcome(fit(table.url(), run), run) == whole[1]
+
+
 def test_a_run_goes_on_only_with_the_same_table_query_order_and_types(tmp_path):
     table, run = Table("sqlite", tmp_path), tmp_path / "RUN"
     left(table, run)

@@ -199,6 +199,8 @@ class SqlColumns(TypedColumns):
                     connection = self._database.connect(stack)
                     if last is not None:
                         digest = self._compared(connection, stack, row, last, wanted)
+                    if last is not None or self._positions.kept:
+                        self._check_count(connection, stack)
                     for batch in self._batches(connection, stack, names, last, row):
                         keys = self._keys(batch, last, row)
                         trail.add(len(keys), _After(self._position, row, keys, digest))
@@ -238,12 +240,15 @@ class SqlColumns(TypedColumns):
                 "are inserted before it would be left out, and one that was read and gets another key could come "
                 "again; it goes on only behind the same rows, whose other columns may change"
             )
+        return digest.knowing(self._known, rows)
+
+    def _check_count(self, connection: Any, stack: ExitStack) -> None:
+        """Raise StreamError if there are more rows up to the end than the run was begun for."""
         if self._counted is not None and (now := self._rows_to_the_end(connection, stack)) > self._counted:
             raise StreamError(
                 f"{self.name}: {self._counted:,} rows were counted when the run began, and up to the same last key "
                 f"there are now {now:,}: rows were inserted, and the budget is for as many as there were"
             )
-        return digest.knowing(self._known, rows)
 
     def _batches(
         self, connection: Any, stack: ExitStack, names: list[str], last: int | None, row: int
