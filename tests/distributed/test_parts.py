@@ -104,9 +104,29 @@ def test_one_file_under_two_names_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "b.csv").symlink_to("a.csv")
     (tmp_path / "c.csv").hardlink_to(tmp_path / "a.csv")
-    for other in (f"{tmp_path}/./a.csv", tmp_path / "b.csv", tmp_path / "c.csv"):
+    (tmp_path / "a b.csv").hardlink_to(tmp_path / "a.csv")
+    urls = [f"file://{tmp_path}/a.csv", f"FILE://{tmp_path}/./a%20b.csv"]
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside/a.csv").hardlink_to(tmp_path / "a.csv")
+    urls += [f"file://{tmp_path}/inside", f"{tmp_path}/inside", f"{tmp_path}/*.csv", f"{tmp_path}/**/a.csv"]
+    for other in (f"{tmp_path}/./a.csv", tmp_path / "b.csv", tmp_path / "c.csv", *urls):
         with pytest.raises(InvalidParameter, match=r"different files, found .*a\.csv' and .*: one file"):
             file_parts([tmp_path / "a.csv", other])
+
+
+def test_one_table_under_two_names_is_refused(tmp_path):
+    (tmp_path / "a.db").touch()
+    (tmp_path / "b.db").symlink_to("a.db")
+    first = f"sqlite:///{tmp_path}/a.db?table=visits&order=id"
+    others = ["b.db?table=visits&order=id", "./a.db?order=id&table=main.Visits", "a.db?table=visits&order=number"]
+    for other in others:
+        with pytest.raises(InvalidParameter, match=r"different files, found .*a\.db\?table=visits.*: one table"):
+            file_parts([first, f"SQLite:///{tmp_path}/{other}"])
+    server = "postgresql://{}:word@Host/clinic?table={}&order=id"
+    with pytest.raises(InvalidParameter, match="one table") as found:
+        file_parts([server.format("one", "visits"), server.format("other", "public.visits").replace("Host", "host")])
+    assert "word" not in str(found.value)
+    assert len(file_parts([first, first.replace("visits", "more"), server.format("one", "visits")])) == 3
 
 
 class Forgetful(LocalCrew):

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
 
 from ..errors import InvalidCell, InvalidParameter, InvalidRow, PartFailure, StreamError
+from ..readers.source_urls import is_source, parsed, without_secrets
 from ..streams import open_stream
 
 __all__ = ["FilePart", "Held", "Part", "Reading", "Refusal", "check_parts", "file_parts", "result_of"]
@@ -93,13 +95,39 @@ def check_parts(parts: list[Any]) -> None:
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
         raise InvalidParameter(f"parts must have different names, found {twice[0]!r} more than once")
-    known: dict[Any, str] = {}  # files on this machine; only a worker could tell for others
-    for part in parts:
-        if isinstance(part, FilePart) and os.path.exists(part.name):
-            about = os.stat(part.name)
-            same = known.setdefault((about.st_dev, about.st_ino), part.name)
+    known: dict[Any, str] = {}
+    for part in (part for part in parts if isinstance(part, FilePart)):
+        for place in _places(part.name):
+            same = known.setdefault(place, part.name)
             if same != part.name:
-                raise InvalidParameter(f"parts must be different files, found {same!r} and {part.name!r}: one file")
+                what = "one table" if is_source(part.name) else "one file"
+                first, second = (without_secrets(each) if is_source(each) else each for each in (same, part.name))
+                raise InvalidParameter(f"parts must be different files, found {first!r} and {second!r}: {what}")
+
+
+def _places(name: str) -> list[Any]:
+    """Where a part's rows are, as far as this machine can tell: names of one place have one in common."""
+    if is_source(name):
+        url = parsed(name)
+        options = {key: value for key, value in url.options if key in ("table", "query")}
+        table = options.get("table", "").casefold()
+        what = table.removeprefix("main.").removeprefix("public."), " ".join(options.get("query", "").split())
+        if os.path.exists(url.path):
+            return [(url.scheme, _file(url.path), what)]
+        host, _, path = url.base.partition("://")[2].rpartition("@")[2].partition("/")
+        return [(url.title, host.lower(), path, what)]
+    if name[:7].lower() == "file://":
+        name = unquote(urlsplit(name).path)
+    if os.path.isdir(name):
+        files = [entry.path for entry in os.scandir(name)]
+    else:  # a file's name may look like a pattern
+        files = glob.glob(name, recursive=True) if glob.has_magic(name) and not os.path.exists(name) else [name]
+    return [_file(path) if os.path.exists(path) else path for path in files]
+
+
+def _file(path: str) -> tuple[int, int]:
+    about = os.stat(path)
+    return about.st_dev, about.st_ino
 
 
 # ---- the worker's side -----------------------------------------------------------------------------------------------
