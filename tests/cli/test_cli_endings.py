@@ -20,6 +20,7 @@ from cli_tools import N, entries_of, listed, no_file_above, privol_cli, run_json
 from patience import WAIT
 
 import privol.cli.run as command
+from privol._files import AppendOnly
 from privol.cli import brief, prepare
 from privol.cli.app import DATA, INTERRUPTED, IO, OK, PIPE
 from privol.state import load_model
@@ -206,6 +207,26 @@ def test_an_interrupt_in_a_finalizer_is_not_lost():
     )  # fmt: skip
     out, err = process.communicate(timeout=WAIT)
     assert (process.returncode, out, err) == (INTERRUPTED, "", "privol: error: interrupted\n")
+
+
+def test_an_interrupt_within_a_record_is_an_interrupt(here, clinic, monkeypatch):
+    """The journal refuses whatever is written on the way out: it does not know what is on the disk."""
+    real, records = AppendOnly.append, []
+
+    def append(self, line):
+        records.append(line)
+        if b'"closed"' in line:
+            raise KeyboardInterrupt
+        real(self, line)
+
+    monkeypatch.setattr(AppendOnly, "append", append)
+    metrics = ("--private-metrics", "0.2", "--metric-windows", "4")  # they commit on the way out
+    result = privol_cli(*RUN, "--out", "R", "--no-diagnostics", "--release", "100", "--checkpoint", "60", *metrics)
+    assert records
+    assert result.exit_code == INTERRUPTED, result.output
+    assert "Traceback" not in result.stderr
+    monkeypatch.undo()
+    assert not Path("R").exists() or privol_cli("resume", "R").exit_code == OK
 
 
 @posix

@@ -15,7 +15,7 @@ from cli_tools import entries_of, listed, privol_cli, write
 from patience import WAIT
 
 import privol
-from privol.cli.app import IO, OK
+from privol.cli.app import INTERRUPTED, IO, OK
 from privol.readers.base import told
 from privol.state import State, load_model
 from privol.state._unbegun import as_begun
@@ -161,6 +161,22 @@ def test_a_reservation_is_taken_by_the_run_that_resumes(rows, what):
     assert [entry.open for entry in entries_of("R")] == [False] * len(before)
     assert record["rows"] + (record["encoding"] or {"rows": 0})["rows"] == 1200
     assert "secret" not in listed("R")
+
+
+def test_an_interrupt_before_the_first_checkpoint_keeps_the_reservation(rows, monkeypatch):
+    """The directory stays because of what its encoding has spent; the run that resumes has no second account."""
+
+    def struck(self, run):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(State, "commit", struck)
+        assert privol_cli(*WHAT["taught"], "--out", "R").exit_code == INTERRUPTED
+    before = [entry.plan_id for entry in entries_of("R")]
+    result = privol_cli("resume", "R", "--json")
+    assert result.exit_code == OK, result.output
+    whole(json.loads(result.stdout)["rows"])
+    assert [entry.plan_id for entry in entries_of("R")] == before
 
 
 def test_what_was_inferred_need_not_be_inferred_again(rows):

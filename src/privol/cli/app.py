@@ -52,6 +52,13 @@ def _words(error: BaseException) -> str:
     return "; ".join([words, *getattr(error, "__notes__", ())])
 
 
+def _struck(error: BaseException | None) -> bool:
+    """Whether an error came of Ctrl-C: what it left half done was refused on the way out."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return error is not None
+
+
 class App(click.Group):
     """A group whose errors are one line on stderr and, with ``--json``, an object on stdout."""
 
@@ -90,6 +97,8 @@ class App(click.Group):
             message = self._in_options(" ".join(_words(error).split()), words)
             if isinstance(error, click.UsageError) and error.ctx is not None:
                 message += f" (see: {error.ctx.command_path} --help)"
+            if _struck(error):
+                self._fail(f"interrupted: {message}", "Interrupted", INTERRUPTED, words, None)
             row = getattr(error, "row", None)
             self._fail(message, type(error).__name__, exit_code(error), words, row)
 

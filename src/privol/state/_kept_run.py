@@ -515,7 +515,8 @@ class State(KnowsTaught, GoesOn, Ends):
             run.state.close()
             if run.handed is None:  # nothing was ever kept, so nothing was seen
                 with suppress(Exception):
-                    run.account.close()
+                    if self._files.read_plan() is None:  # otherwise the run that resumes takes it
+                        run.account.close()
             run.account.leave()
 
     def _release(self) -> None:
