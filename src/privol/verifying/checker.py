@@ -1,10 +1,8 @@
 """An independent check of runs' guarantees: ``privol verify RUN...``.
 
-Reads ``run.json`` and ``ledger.jsonl`` of runs, and computes again, in interval arithmetic, what their noise costs one
-row and all rows of a user (``mechanisms.py``), their total cost, and the resulting epsilon. Both files import nothing
-of privol: copied to a folder F they work without it, by ``F.checker.verify(RUN)``. They trust the record about which
-noise was drawn, and to what length gradients were clipped; what they have no proof for is not checked.
-"""
+Computes again, in interval arithmetic, what the noise that ``run.json`` records costs a row and a user's rows, and the
+total. Both files work without privol: in a folder F, by ``F.checker.verify(RUN)``. They trust the record about which
+noise was drawn, and to what length gradients were clipped; what they have no proof for is not checked."""
 
 from __future__ import annotations
 
@@ -45,16 +43,12 @@ class Finding(NamedTuple):
 
 def verdict(findings: Sequence[Finding]) -> str:
     """Return "holds", "does not hold" or "not checked": the worst of all findings."""
-    if any(finding.holds is False for finding in findings):
-        return "does not hold"
-    return "holds" if findings and all(finding.holds for finding in findings) else "not checked"
+    found = {finding.holds for finding in findings}
+    return "does not hold" if False in found else "holds" if found == {True} else "not checked"
 
 
 def verify(*folders: str | Path, ledger: str | Path | None = None) -> list[Finding]:
-    """Return what was found of folders of runs, of several also together: by a ledger's journal or by their own.
-
-    Raises :class:`Unreadable` where a file cannot be read.
-    """
+    """Return what was found of folders of runs, of several also together, by a ledger's journal or by their own."""
     path, found, known = Path(ledger or ""), list[Finding](), dict[str, _Account]()
     try:
         header, shared = ({}, {}) if ledger is None else _ledger(path)
@@ -166,8 +160,7 @@ class _Account:
         found, (first, last) = mechanism_of(record), (record["first_row"], record["first_row"] + record["rows"] - 1)
         self.found, self.places, name = [found], (first, last), self.name
         law, spent = self.law(*self.user), self.law(*self.user, spent=True)
-        for what, holds, detail in found.facts:
-            yield Finding(f"{name}: {what}", holds, detail)
+        yield from (Finding(f"{name}: {what}", holds, detail) for what, holds, detail in found.facts)
         if law.kind != self.stated.kind:
             raise ValueError(f"a guarantee of kind {self.stated.kind!r}")
         yield law.within(f"{name}: noise", self.stated, found.said)
@@ -182,8 +175,7 @@ class _Account:
 
 def _whole(accounts: Sequence[_Account], rows: int, apart: int, spent: bool = False) -> Law:
     """The joint cost of accounts, for rows of a user in the worst division among those that have no row in common, for
-    one row by the most expensive of these (phases.md; participation.md, 8).
-    """
+    one row by the most expensive of these (phases.md; participation.md, 8)."""
     if len(accounts) == 1:
         return accounts[0].law(rows, apart, spent and accounts[0].closed)
     parts, last, laws = list[list[_Account]](), 0, list[Law]()
@@ -248,8 +240,8 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
         except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
             account.found = []
             yield Finding(name, False, f"its record is damaged: {type(error).__name__} {error}")
-    for name in (name for name, record in of.items() if record is not None):
-        yield Finding(name, False, "no account of the ledger pays for it")
+    unpaid = (name for name, record in of.items() if record is not None)
+    yield from (Finding(name, False, "no account of the ledger pays for it") for name in unpaid)
     if all(account.found for account in accounts) and (len(accounts) == 1 or (accounts and guarantee["kind"] == "gdp")):
         yield from _together(run, accounts)
     else:
@@ -285,10 +277,8 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
     whom = ("the presence of " if guarantee["adjacency"] == "zero_out" else "") + f"one {'USER' if of_user else 'row'}"
     whole = who == whom and len(figures) == text.count("epsilon") and len(mus) < 2  # nothing but these figures
     yield Finding("printed unit", whole, f"in {run['summary']!r}")
-    if not whole:
-        return
-    for mu in mus:
-        yield Finding("printed mu", bool(stated.mu <= mpf(mu)), f"{mu}-GDP for mu {float(stated.mu):.8g}")
-    yield stated.implies("printed epsilon", epsilon, at)
-    for other, beside, of in others:
-        yield found["USER" in of].implies("printed epsilon beside it", other, beside or at)
+    if whole:
+        said = f"-GDP for mu {float(stated.mu):.8g}"
+        yield from (Finding("printed mu", bool(stated.mu <= mpf(mu)), mu + said) for mu in mus)
+        yield stated.implies("printed epsilon", epsilon, at)
+        yield from (found["USER" in of].implies("printed epsilon beside it", e, d or at) for e, d, of in others)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import accumulate, chain, pairwise
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any
 
 from mpmath import iv, mp, mpf
 
@@ -31,22 +31,14 @@ class NotChecked(Exception):
     """A case that this program has no proof for."""
 
 
-class Mechanism(NamedTuple):
+class Mechanism(
+    namedtuple("Mechanism", "price said facts pure slack most first ends", defaults=[(), False, None, None, None, None])
+):
     """What a mechanism costs, by the noise that was drawn, a description of it, and other checks.
 
     ``price``: for a number of a user's rows at a distance, a mu, or of ``pure`` an epsilon; NotChecked where only
     their number times that of one is known. ``slack``: of what is proved at one delta, that delta. ``most``: number of
-    releases that it is the price of; ``first``: the price of the first so many; ``ends``: rows before the only one.
-    """
-
-    price: Callable[[int, int], Any]
-    said: str
-    facts: Sequence[tuple[str, bool, str]] = ()
-    pure: bool = False
-    slack: Any = None
-    most: int | None = None
-    first: Callable[..., Any] | None = None
-    ends: int | None = None
+    releases that it is the price of; ``first``: the price of the first so many; ``ends``: rows before the only one."""
 
 
 def mechanism_of(record: Record) -> Mechanism:
@@ -64,11 +56,12 @@ def _refuse(found: Any, key: str = "") -> None:
         known = value is None or (inside in _FLAGS and isinstance(value, bool)) or (inside in _OR_NONE and value == 0)
         if isinstance(value, Mapping | list):
             _refuse(value, inside)
+            known = True
         elif isinstance(value, str):  # mpmath reads numbers from texts
             known = value.lstrip()[:1] not in tuple("+-.0123456789")
         elif not known and not isinstance(value, bool):
             known = 0 < value < math.inf and not (inside in _COUNTS and isinstance(value, float))
-        if not known and not isinstance(value, Mapping | list):
+        if not known:
             raise ValueError(f"{inside} {value!r}")
 
 
@@ -97,8 +90,7 @@ def delta_of_gdp(epsilon: Any, mu: Any) -> Any:
 
 def worst_places(parts: Iterable[tuple[int, int, Any]], rows: int, apart: int, most: int = _MOST_DIVIDED) -> Any:
     """The largest sum of the costs of a user's rows in parts of a stream: each part has a length, a number of equal
-    parts, and the cost by rows there. Rows are as early as possible, and keep others away from the beginning of a part.
-    """
+    parts, and the cost by rows there. Rows are as early as possible, and keep others from the beginning of a part."""
     if rows > most:
         raise NotChecked(f"divisions of {rows:,} rows of a user among parts of the stream")
     known: dict[tuple[int, int], Any] = {(0, 0): 0}
@@ -128,9 +120,7 @@ def _lanes(n: int, more: int = 0) -> Any:
 
 class Loss(namedtuple("Loss", "offset rise cap bend one_sided", defaults=[False])):
     """A loss whose slopes at scores within m are at most min(cap, offset + rise m), or (no offset) the sigmoid of m.
-
-    ``bend`` bounds the second derivative, None at kinks; ``one_sided``: the slopes of one label have one sign.
-    """
+    ``bend`` bounds the second derivative, None at kinks; ``one_sided``: the slopes of one label have one sign."""
 
     @staticmethod
     def of(loss: Record, y: Any) -> Loss:
@@ -160,8 +150,7 @@ class Loss(namedtuple("Loss", "offset rise cap bend one_sided", defaults=[False]
 
     def width(self, m: Any, streams: int) -> Any:
         """Distance of gradients of two rows of norm 1 at one point with scores within m, or of one from 0: the cosine
-        c from the point makes them as long as the slope at m c, and two on opposite sides of it are farthest apart.
-        """
+        c from the point makes them as long as the slope at m c, and two on opposite sides of it are farthest apart."""
         if streams == 1 or m is None:
             return streams * self.slope(m)[0]
         # the sign of the derivative of the logarithm, which is concave
@@ -285,8 +274,6 @@ class _Reader:
 
     def __init__(self, record: Record) -> None:
         self.of, self.streams = record, {"replace": 2, "zero_out": 1}[record["adjacency"]]
-        if record["rows"] < 1:
-            raise ValueError(f"{record['rows']} rows")
 
     def loss_and_row(self, offline: bool = False) -> tuple[Loss, Any]:
         """The loss, and the bound of a row with the intercept's 1, or of the row times its factor (offline.md)."""
@@ -340,12 +327,10 @@ class _Reader:
         else:
             one += iv.mpf("2.1") * (leaf - 1) * UNIT * leaf * radius
         drift, column = 2 * iv.sqrt(iv.mpf(steps)) * design.rounding() * leaf * radius, design.column()
-
-        def price(rows: int, apart: int) -> Any:
-            square = column if rows == 1 else design.pattern(rows, apart, leaf)
-            return (iv.sqrt(square) * one + drift) / sigma
-
-        return Mechanism(price, f"std {float(sigma):.8g} of {design.name} sums", facts)
+        said = f"std {float(sigma):.8g} of {design.name} sums"
+        return Mechanism(
+            lambda m, b: (iv.sqrt(column if m == 1 else design.pattern(m, b, leaf)) * one + drift) / sigma, said, facts
+        )
 
     def of_gradients(self) -> Mechanism:
         """Independent noise on the sum of each step's gradients: a row is in one step (gradients.md)."""
@@ -424,12 +409,10 @@ class _Reader:
             narrow = max(narrow, min(path.diameter, path.cap * path.weight(t)) * later)
         one, whole, total = narrow + path.charge(n) * later, sum(shares[1:]), math.fsum(parts)
         adding = iv.mpf("2.02") * (n + 24) * UNIT * self.of["radius"]
-
-        def together(m: int) -> Any:  # up to row t at most t rows have changed
-            fewer = math.fsum((m - t) * x for t, x in enumerate(parts[: m - 1], 1))
-            return iv.mpf(min(m * min(total, one), m * total - fewer) / whole * (OUT + n * 2.0**-52)) + adding
-
-        return self.once(together, facts)
+        # up to row t at most t rows have changed
+        fewer = cache(lambda m: math.fsum((m - t) * x for t, x in enumerate(parts[: m - 1], 1)))
+        moved = cache(lambda m: min(m * min(total, one), m * total - fewer(m)) / whole * (OUT + n * 2.0**-52))
+        return self.once(lambda m: iv.mpf(moved(m)) + adding, facts)
 
     def once(self, moved: Callable[[int], Any], facts: list[Any]) -> Mechanism:
         """A vector with noise, which rows move by a given length; for pure noise epsilons add up."""
@@ -470,7 +453,6 @@ class _Reader:
         if k > 1 and not loss.one_sided:
             raise NotChecked("several outputs whose slopes have both signs")
         left = mpf((iv.mpf(noise["epsilon"]) - k * iv.log(1 + row * row * loss.bend / total)).a)
-
         # by their numbers, the squares of shifts in units of R L
         shifts = [[(math.comb(k, i), i) for i in range(1, k + 1)] if loss.one_sided else [(2, 1)]]
         if self.streams == 2 and loss.one_sided:
