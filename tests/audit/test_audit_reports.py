@@ -232,7 +232,7 @@ class Swapped:
         self.left -= 1
         if self.left != -1:
             return found
-        return lambda *_: found(*self.other, True) if name == "learn_one" else found(self.other)
+        return lambda *_: found(*self.other) if name == "learn_one" else found(self.other)
 
 
 @pytest.mark.parametrize(("name", "words"), CASES)
