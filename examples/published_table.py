@@ -29,6 +29,8 @@ from privol.reproduce.sets import TASKS, Split, Task, has
 
 RELEASES: tuple[Any, ...] = ("last", 1000, "all")
 CALIBRATIONS = ("tight", "published")
+#: Colour and marker of a release schedule in the picture.
+LOOKS = (("#0072B2", "o"), ("#E69F00", "s"), ("#CC79A7", "D"))
 
 
 @dataclass(frozen=True)
@@ -126,15 +128,17 @@ def draw(measured: list[tuple[Setting, dict[Any, Cell]]], path: str) -> None:
     figure = Figure(figsize=(4.2 * len(measured), 4.0), layout="constrained")
     budgets = [epsilon for epsilon in EPSILONS if not math.isinf(epsilon)][::-1]
     for axis, (task, cells) in zip(figure.subplots(1, len(measured), squeeze=False)[0], measured, strict=True):
-        for release, colour in zip(RELEASES, ("#2471a3", "#1e8449", "#c0392b"), strict=True):
+        for release, (colour, marker) in zip(RELEASES, LOOKS, strict=True):
             runs = [cells[epsilon, "tight", release] for epsilon in budgets]
             mean = [statistics.mean(cell.last) for cell in runs]
             spread = [statistics.stdev(cell.last) if len(cell.last) > 1 else 0.0 for cell in runs]
             word = f"every {release:,}" if isinstance(release, int) else release
-            axis.errorbar(budgets, mean, yerr=spread, color=colour, capsize=3, label=f"released: {word}")
+            axis.errorbar(budgets, mean, yerr=spread, color=colour, marker=marker, markersize=5, capsize=3,
+                          label=f"released: {word}")  # fmt: skip
             if release != "last":
                 average = [statistics.mean(cell.average) for cell in runs]
-                axis.plot(budgets, average, color=colour, linestyle=":", label=f"average of {word}")
+                axis.plot(budgets, average, color=colour, marker=marker, markersize=5, markerfacecolor="white",
+                          linestyle=":", label=f"average of {word}")  # fmt: skip
         noiseless = statistics.mean(cells[math.inf, "tight", "last"].last)
         axis.axhline(noiseless, color="black", linestyle="--", linewidth=1, label="without noise")
         if task.name == "covtype":

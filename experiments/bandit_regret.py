@@ -14,7 +14,7 @@ import math
 import statistics
 
 import numpy as np
-from common import FloatArray, arguments, picture, say, shown, table, write
+from common import LOOKS, FloatArray, arguments, picture, say, shown, table, write
 from matplotlib.figure import Figure
 from scipy.stats import linregress
 
@@ -64,7 +64,7 @@ def main() -> None:
     figure = Figure(figsize=(6.5, 4.6), layout="constrained")
     axis = figure.subplots()
     measured, fitted = [], []
-    for marker, (values, exponent) in zip("osD", EXPONENTS.items(), strict=False):
+    for look, (values, exponent) in zip(LOOKS, EXPONENTS.items(), strict=False):
         name = f"{values} value{'s' if values > 1 else ''} a row"
         found = np.array([[regret(rows, values, key) for key in range(given.runs)] for rows in horizons])
         bounds = [learner(values).regret_bound(rows, DIM) for rows in horizons]
@@ -75,13 +75,15 @@ def main() -> None:
         fitted.append([name, f"{exponent:g}", f"{power:.4f} ± {error:.4f}", f"{last_power:.4f} ± {last_error:.4f}"])
         for rows, regrets, most in zip(horizons, found, bounds, strict=True):
             measured.append([name, f"{rows:,}", shown(list(regrets)), f"{most:.4g}"])
-        (line,) = axis.plot(horizons, bounds, "--", label=f"{name}: the theorem's bound")
+        colour = look["color"]
+        axis.plot(horizons, bounds, "--", color=colour, marker=look["marker"], markerfacecolor="white", markersize=4,
+                  label=f"{name}: the theorem's bound")  # fmt: skip
         means, spreads = found.mean(axis=1), [statistics.stdev(regrets) for regrets in found]
-        colour = line.get_color()
-        axis.errorbar(horizons, means, yerr=spreads, fmt=marker, capsize=3, color=colour, label=f"{name}: measured")
+        axis.errorbar(horizons, means, yerr=spreads, linestyle="none", capsize=3, label=f"{name}: measured",
+                      **{**look, "markersize": 6})  # fmt: skip
         shape = np.array(horizons) ** exponent
         through = shape * math.exp(float(np.mean(np.log(means / shape))))
-        axis.plot(horizons, through, ":", color=colour, label=f"T to the power of {exponent:g}")
+        axis.plot(horizons, through, ":", color=colour, label=f"{name}: T to the power of {exponent:g}")
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.set_xlabel("rows T")

@@ -1,6 +1,7 @@
 """Coin betting compared with gradient descent, with the best step in hindsight and with worse ones, on synthetic rows.
 
     python experiments/betting.py [--quick] [--runs 20]
+    python experiments/betting.py --draw
 
 Absolute-loss regression with noiseless targets: rows are uniform on the unit sphere, ``y = <x, w*>``. The risk of a
 model w, ``||w - w*|| E|x_1|``, is computed exactly. Nine minutes on one thread.
@@ -9,16 +10,18 @@ model w, ``||w - w*|| E|x_1|``, is computed exactly. Nine minutes on one thread.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-from common import arguments, picture, say, table, write
+from common import LOOKS, arguments, figures, picture, say, table, tables, write
 from matplotlib.figure import Figure
 from sweeps import FACTORS, descend, half_decades, run, spread, sweep
 
 from privol import BANCO, AgnosticBANCO
 from privol.reproduce.jun2019 import Regression
 
+LEARNERS = ("LDPSGD, best step for each norm", "LDPSGD, best step for norm 1", "BANCO", "AgnosticBANCO")
 DIMS, EPSILONS, NORMS = (2, 10, 54), (0.5, 1.0, 4.0, 8.0), (0.01, 0.1, 1.0, 10.0, 100.0)
 RANDOMIZERS = ("l2laplace", "privunit")
 ROWS = 20_000
@@ -75,8 +78,8 @@ def of_setting(randomizer: str, dim: int, epsilon: float, runs: int, n_rows: int
     best = sweep(unit, half_decades(unit.eta0(**given), 2, 4), range(1000, 1003), **given).best
     by_factor = {f: [descend(unit, key, best * f, **given) / unit.null for key in keys] for f in FACTORS}
     found = {
-        "LDPSGD, best step for each norm": [by_factor[1.0]] * len(NORMS),
-        "LDPSGD, best step for norm 1": [by_factor[1.0 / norm] for norm in NORMS],
+        LEARNERS[0]: [by_factor[1.0]] * len(NORMS),
+        LEARNERS[1]: [by_factor[1.0 / norm] for norm in NORMS],
     }
     learners: dict[str, type[Any]] = {"BANCO": BANCO}
     if randomizer == "l2laplace":
@@ -87,36 +90,48 @@ def of_setting(randomizer: str, dim: int, epsilon: float, runs: int, n_rows: int
     return found
 
 
-def main() -> None:
-    given = arguments(__doc__, runs=20, page="local.md")
-    first = reproduced(given.runs, given.quick)
-    dims, epsilons = (DIMS[:1], EPSILONS[1:2]) if given.quick else (DIMS, EPSILONS)
+def draw(lines: Sequence[Sequence[str]], page: Path | None) -> None:
+    """Draw the means of the table: a panel for each dimension and budget, the randomizers by their dashes."""
+    dims, epsilons = (list(dict.fromkeys(line[column] for line in lines)) for column in (1, 2))
     figure = Figure(figsize=(11, 2.8 * len(dims)), layout="constrained")
     axes = figure.subplots(len(dims), len(epsilons), squeeze=False, sharex=True, sharey=True)
+    for randomizer, dim, epsilon, name, *cells in lines:
+        axes[dims.index(dim)][epsilons.index(epsilon)].plot(
+            NORMS, [figures(cell)[0] for cell in cells], linestyle="-" if randomizer == "privunit" else "--",
+            linewidth=1.2, label=f"{name}, {randomizer}", **LOOKS[LEARNERS.index(name)],
+        )  # fmt: skip
+    for dim, row in zip(dims, axes, strict=True):
+        for epsilon, axis in zip(epsilons, row, strict=True):
+            axis.set_title(f"d = {dim}, epsilon = {epsilon}", fontsize=9)
+            axis.axhline(1.0, color="grey", linewidth=0.8, linestyle=":")
+            axis.set_xscale("log")
+            axis.set_yscale("log")
+            axis.set_ylim(4e-4, 30)
+            axis.tick_params(labelsize=8)
+    for axis in axes[-1]:
+        axis.set_xlabel("norm of the best model", fontsize=9)
+    figure.supylabel("excess risk, the model of zeros = 1", fontsize=9)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
+    picture(figure, "betting.svg", page)
+
+
+def main() -> None:
+    given = arguments(__doc__, runs=20, page="local.md", draws=True)
+    if given.draw:
+        draw(tables("betting", given.page)[1], given.page)
+        return
+    first = reproduced(given.runs, given.quick)
+    dims, epsilons = (DIMS[:1], EPSILONS[1:2]) if given.quick else (DIMS, EPSILONS)
     lines = []
     for randomizer in RANDOMIZERS:
-        for dim, row in zip(dims, axes, strict=True):
-            for epsilon, axis in zip(epsilons, row, strict=True):
+        for dim in dims:
+            for epsilon in epsilons:
                 n_rows = 300 if given.quick else FEWER.get((randomizer, dim, epsilon), ROWS)
                 found = of_setting(randomizer, dim, epsilon, given.runs, n_rows)
                 for name, cells in found.items():
                     lines.append([randomizer, str(dim), f"{epsilon:g}", name, *map(spread, cells)])
                     say(*lines[-1])
-                    axis.plot(
-                        NORMS, np.mean(cells, axis=1), marker=".", linestyle="-" if randomizer == "privunit" else "--",
-                        color={"B": "C0", "A": "C2"}.get(name[0], "C1" if "each" in name else "C3"),
-                        label=f"{name}, {randomizer}",
-                    )  # fmt: skip
-                axis.set_title(f"d = {dim}, epsilon = {epsilon:g}", fontsize=9)
-                axis.axhline(1.0, color="grey", linewidth=0.8, linestyle=":")
-                axis.set_xscale("log")
-                axis.set_yscale("log")
-                axis.set_ylim(4e-4, 30)
-    for axis in axes[-1]:
-        axis.set_xlabel("norm of the best model", fontsize=9)
-    figure.supylabel("excess risk, the model of zeros = 1", fontsize=9)
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
-    picture(figure, "betting.svg", given.page)
+    draw(lines, given.page)
     printed = ["d, T, epsilon, norm", "model 0", "BANCO, published", "tight, theta 1/2", "tight, theta 1/4",
                "AgnosticBANCO", "LDPSGD, eta0", "LDPSGD, best of 6"]  # fmt: skip
     lines = [

@@ -1,6 +1,7 @@
 """Coin betting compared with gradient descent, with the best step in hindsight and with worse ones, on real rows.
 
     python experiments/betting_data.py FOLDER [--quick] [--runs 20]
+    python experiments/betting_data.py --draw
 
 It uses 30,000 of the Covertype rows that come with privol, and UCI's Adult if FOLDER holds adult.data.gz and
 adult.test.gz; logistic loss, one pass. Half an hour on one thread, most of it for PrivUnit at epsilon = 8.
@@ -8,15 +9,17 @@ adult.test.gz; logistic loss, one pass. Half an hour on one thread, most of it f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import FloatArray, arguments, picture, say, table, write
+from common import LOOKS, FloatArray, arguments, figures, picture, say, table, tables, write
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sweeps import FACTORS, descend, half_decades, run, spread, sweep
@@ -30,14 +33,9 @@ from privol.reproduce.sets import has
 SETTINGS = (("l2laplace", (0.5, 1.0, 4.0, 8.0)), ("privunit", (0.5, 1.0, 4.0, 8.0)))
 ROWS = 30_000
 COVTYPE_BOUND = 3.0
-# What the picture shows.
-COLOURS = {
-    "LDPSGD, 0.1 of the best step": "C4",
-    "LDPSGD, 1 of the best step": "C1",
-    "LDPSGD, 10 of the best step": "C3",
-    "BANCO": "C0",
-    "AgnosticBANCO": "C2",
-}
+LEARNERS = (*(f"LDPSGD, {factor:g} of the best step" for factor in FACTORS), "BANCO", "AgnosticBANCO")
+#: Learners in the picture.
+DRAWN = (*LEARNERS[1:4], "BANCO", "AgnosticBANCO")
 
 
 @dataclass(frozen=True)
@@ -114,57 +112,81 @@ def of_setting(game: Logistic, randomizer: str, epsilon: float, runs: int) -> di
     return found
 
 
-def of_game(game: Logistic, runs: int, quick: bool, axis: Any) -> list[str]:
-    """Measure and draw one data set."""
+def of_game(game: Logistic, runs: int, quick: bool) -> tuple[float, list[list[str]]]:
+    """Return the excess risk of the model of zeros, and the table of one data set."""
     lines = []
-    null = game.excess(np.zeros(game.X.shape[1] + 1))
     for randomizer, epsilons in SETTINGS:
-        epsilons = epsilons[1:2] if quick else epsilons
-        curves: dict[str, list[float]] = {}
-        rows = []
-        for epsilon in epsilons:
+        for epsilon in epsilons[1:2] if quick else epsilons:
             found = of_setting(game, randomizer, epsilon, runs)
-            rows.append([randomizer, f"{epsilon:g}", *map(spread, found.values())])
-            if "AgnosticBANCO" not in found:
-                rows[-1].append("")
-            say(game.name, *rows[-1])
-            for name, values in found.items():
-                curves.setdefault(name, []).append(float(np.mean(values)))
-        lines += rows
-        for name, means in curves.items():
-            if name in COLOURS:
-                axis.plot(
-                    epsilons, means, marker=".", linestyle="-" if randomizer == "privunit" else "--",
-                    color=COLOURS[name],
-                    label=f"{name}, {randomizer}",
-                )  # fmt: skip
-    axis.axhline(null, color="grey", linestyle=":", label="the model of zeros")
-    axis.set_xscale("log")
-    axis.set_yscale("log")
-    axis.set_title(game.name, fontsize=10)
-    axis.set_xlabel("epsilon of a report")
-    axis.grid(alpha=0.2)
-    head = ["randomizer", "epsilon", *(f"LDPSGD, {f:g} of the best step" for f in FACTORS), "BANCO", "AgnosticBANCO"]
+            lines.append([randomizer, f"{epsilon:g}", *(spread(found[n]) if n in found else "" for n in LEARNERS)])
+            say(game.name, *lines[-1])
+    return game.excess(np.zeros(game.X.shape[1] + 1)), lines
+
+
+def text_of(game: Logistic, null: float, lines: list[list[str]]) -> list[str]:
+    """Return a data set's part of the page; :func:`draw_again` reads it."""
     return [
         f"**{game.name}**: {len(game.y):,} rows, {game.X.shape[1]} features and the intercept, x_bound = "
         f"{game.x_bound:.4g}; the best model has norm {np.linalg.norm(game.best):.3g} and risk {game.least:.3g}, "
         f"that of zeros an excess risk of {null:.3g}.",
         "",
-        *table(head, lines),
+        *table(["randomizer", "epsilon", *LEARNERS], lines),
         "",
     ]
 
 
-def main() -> None:
-    given = arguments(__doc__, files=("adult.data", "adult.test"), embedded=True, runs=20, page="local.md")
-    games = list(found_in(given.folder, 400 if given.quick else ROWS))
-    figure = Figure(figsize=(5.4 * len(games), 5.2), layout="constrained")
-    lines = []
-    for game, axis in zip(games, figure.subplots(1, len(games), squeeze=False)[0], strict=True):
-        lines += of_game(game, given.runs, given.quick, axis)
+def draw(found: Mapping[str, tuple[float, Sequence[Sequence[str]]]], page: Path | None) -> None:
+    """Draw the means of the tables: a panel for each data set, the randomizers by their dashes."""
+    figure = Figure(figsize=(5.4 * len(found), 5.2), layout="constrained")
+    for axis, (title, (null, lines)) in zip(
+        figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True
+    ):
+        for randomizer in dict.fromkeys(line[0] for line in lines):
+            own = [line for line in lines if line[0] == randomizer]
+            for name, look in zip(DRAWN, LOOKS, strict=False):
+                cells = [line[2 + LEARNERS.index(name)] for line in own]
+                if all(cells):
+                    axis.plot([float(line[1]) for line in own], [figures(cell)[0] for cell in cells],
+                              linestyle="-" if randomizer == "privunit" else "--", linewidth=1.2,
+                              label=f"{name}, {randomizer}", **look)  # fmt: skip
+        axis.axhline(null, color="grey", linestyle=":", label="the model of zeros")
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_xticks(sorted({float(line[1]) for line in lines}))
+        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.yaxis.set_major_formatter("{x:g}")
+        for one in (axis.xaxis, axis.yaxis):
+            one.set_minor_formatter("")
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("epsilon of a report")
+        axis.grid(alpha=0.2)
     figure.supylabel("excess risk of the average model", fontsize=10)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
-    picture(figure, "betting_data.svg", given.page)
+    picture(figure, "betting_data.svg", page)
+
+
+def draw_again(page: Path) -> None:
+    """Draw the picture from the page alone."""
+    text = page.read_text(encoding="utf-8").partition("<!-- betting_data: ")[2].partition("<!-- end of betting_data")[0]
+    heads = re.findall(r"^\*\*(\w+)\*\*: (?:.*\n)*?.*?excess risk\s+of ([\d.]+\d)", text, re.MULTILINE)
+    parts = tables("betting_data", page)
+    draw({name: (float(null), lines) for (name, null), lines in zip(heads, parts, strict=True)}, page)
+
+
+def main() -> None:
+    given = arguments(
+        __doc__, files=("adult.data", "adult.test"), embedded=True, runs=20, page="local.md", draws=True
+    )  # fmt: skip
+    if given.draw:
+        draw_again(given.page)
+        return
+    found, lines = {}, []
+    for game in found_in(given.folder, 400 if given.quick else ROWS):
+        null, own = of_game(game, given.runs, given.quick)
+        found[game.name] = null, own
+        lines += text_of(game, null, own)
+    draw(found, given.page)
     write("betting_data", lines[:-1], given.page)
 
 

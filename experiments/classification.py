@@ -1,6 +1,7 @@
 """Logistic regression on real rows at equal privacy: DPFTRL, NOGD, and PIGD with tight and published noise.
 
     python experiments/classification.py FOLDER [--quick] [--runs 10]
+    python experiments/classification.py --draw
 
 FOLDER holds UCI's files as published: covtype.data.gz, adult.data.gz and adult.test.gz, diabetic_data.csv.gz; sets with
 missing files are left out. All learners make one pass over the same rows in the same order. Four minutes.
@@ -9,12 +10,14 @@ missing files are left out. All learners make one pass over the same rows in the
 from __future__ import annotations
 
 import math
-import statistics
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import arguments, picture, say, shown, table, write
+from common import LOOKS, arguments, figures, picture, say, shown, table, tables, write
 from matplotlib.figure import Figure
 from tasks import TASKS, Split, Task, found_in
 
@@ -23,6 +26,7 @@ from privol.evaluate import best_in_hindsight, progressive
 
 EPSILONS = (0.1, 1.0, 10.0)
 DELTA = 1e-6
+PLAIN = " without noise"
 
 
 @dataclass
@@ -74,38 +78,27 @@ def line(epsilon: str, name: str, cell: Cell) -> list[str]:
     return [epsilon, name, proved, *map(shown, (cell.accuracy, cell.progressive, cell.log_loss, cell.regret))]
 
 
-def of_one_set(task: Task, rows: Split, runs: int, axis: Any) -> list[str]:
-    """Measure and draw one data set."""
+def of_one_set(task: Task, rows: Split, runs: int) -> tuple[list[str], list[list[str]]]:
+    """Measure one data set: what the page says of it, and its table."""
     best = best_in_hindsight(
         open_stream((rows.X, rows.y), classes=(0, 1)), radius=task.radius, x_bound=rows.x_bound
     ).score
     assert best.accuracy is not None
-    cells: dict[str, list[Cell]] = {}
     lines = []
     for epsilon in EPSILONS:
         for name, (kind, given) in learners(task, rows, epsilon).items():
             cell = measure(rows, task, kind, given, best.loss, runs)
-            cells.setdefault(name, []).append(cell)
             lines.append(line(f"{epsilon:g}", name, cell))
             say(rows.name, *lines[-1])
     for name, (kind, given) in learners(task, rows, math.inf).items():
         if name in ("DPFTRL", "PIGD, every row"):
             cell = measure(rows, task, kind, given, best.loss, 1)
-            lines.append(line("inf", f"{kind.__name__} without noise", cell))
-            axis.axhline(cell.accuracy[0], linestyle=":", label=f"{kind.__name__} without noise",
-                         color="black" if kind is DPFTRL else "grey")  # fmt: skip
+            lines.append(line("inf", f"{kind.__name__}{PLAIN}", cell))
     share = 100 * float(np.mean(rows.y))
     kept = [100 * best.accuracy], [best.loss], [0.0]
     lines.append(["inf", "best fixed model for the rows learnt", "none", "", *map(shown, kept)])
-    for name, row in cells.items():
-        spread = [statistics.stdev(cell.accuracy) if runs > 1 else 0.0 for cell in row]
-        axis.errorbar(EPSILONS, [statistics.mean(cell.accuracy) for cell in row], yerr=spread, capsize=3, label=name)
-    axis.set_xscale("log")
-    axis.set_title(rows.name, fontsize=10)
-    axis.set_xlabel("epsilon")
-    axis.grid(alpha=0.2)
     head = ["epsilon", "learner", "proved", "last model, held out, %", "progressive, %", "log-loss", "average regret"]
-    return [
+    text = [
         f"**{rows.name}**: {len(rows.y):,} rows learnt, {len(rows.y_test):,} held out, {rows.X.shape[1]} features; "
         f"x_bound = {rows.x_bound:.4g}, radius = {task.radius:g}, l2 of PIGD = {task.l2:g}; the majority class: "
         f"{max(share, 100 - share):.1f} %.",
@@ -113,19 +106,54 @@ def of_one_set(task: Task, rows: Split, runs: int, axis: Any) -> list[str]:
         *table(head, lines),
         "",
     ]
+    return text, lines
 
 
-def main() -> None:
-    given = arguments(__doc__, files=[name for task in TASKS for name in task.files], runs=10)
-    found = list(found_in(given.folder, 1_000 if given.quick else None))
-    figure = Figure(figsize=(4.2 * len(found), 4.4), layout="constrained")
-    lines = []
-    for (task, rows), axis in zip(found, figure.subplots(1, len(found), squeeze=False)[0], strict=True):
-        lines += of_one_set(task, rows, given.runs, axis)
+def draw(found: Mapping[str, Sequence[Sequence[str]]], page: Path | None) -> None:
+    """Draw means and deviations of the tables: a panel for each data set, the learners beside each other."""
+    figure = Figure(figsize=(4.2 * len(found), 4.8), layout="constrained")
+    for axis, (title, lines) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
+        names = list(dict.fromkeys(name for epsilon, name, *_ in lines if epsilon != "inf"))
+        for number, name in enumerate(names):
+            own = [(float(epsilon), *figures(cell)) for epsilon, other, _, cell, *_ in lines if other == name]
+            epsilons, means, spread = zip(*own, strict=True)
+            beside = [epsilon * 1.12 ** (number - (len(names) - 1) / 2) for epsilon in epsilons]
+            axis.errorbar(beside, means, yerr=spread, capsize=2, linewidth=1.0, elinewidth=1.0, label=name,
+                          **LOOKS[number])  # fmt: skip
+        for _, name, _, cell, *_ in lines:
+            if name.endswith(PLAIN):
+                dashes = ("--", "black") if name == f"DPFTRL{PLAIN}" else (":", "grey")
+                axis.axhline(figures(cell)[0], linestyle=dashes[0], color=dashes[1], label=name)
+        axis.set_xscale("log")
+        axis.set_xticks(EPSILONS)
+        axis.xaxis.set_minor_formatter("")
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("epsilon")
+        axis.grid(alpha=0.2)
     figure.supylabel("accuracy of the last model on rows held out, %", fontsize=10)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
-    picture(figure, "classification.png", given.page)
+    picture(figure, "classification.png", page)
+
+
+def draw_again(page: Path) -> None:
+    """Draw the picture from the page alone."""
+    text = page.read_text(encoding="utf-8").partition("<!-- classification: ")[2].partition("<!-- end of class")[0]
+    names = re.findall(r"^\*\*(\w+)\*\*: ", text, re.MULTILINE)
+    draw(dict(zip(names, tables("classification", page), strict=True)), page)
+
+
+def main() -> None:
+    given = arguments(__doc__, files=[name for task in TASKS for name in task.files], runs=10, draws=True)
+    if given.draw:
+        draw_again(given.page)
+        return
+    lines, found = [], {}
+    for task, rows in found_in(given.folder, 1_000 if given.quick else None):
+        text, found[rows.name] = of_one_set(task, rows, given.runs)
+        lines += text
+    draw(found, given.page)
     write("classification", lines[:-1], given.page)
 
 

@@ -2,7 +2,8 @@
 
 Every experiment is a script in this folder. It measures on public or synthetic data with noise from fixed keys, so the
 results are the same every time. It prints its table; with ``--write`` it puts the table between the two comments that
-name it, in ``docs/experiments.md``, ``docs/local.md``, ``docs/offline.md`` or ``docs/network.md``.
+name it, in ``docs/experiments.md``, ``docs/local.md``, ``docs/offline.md`` or ``docs/network.md``. Where a picture
+shows what is in the tables, ``--draw`` makes it again from the page, and nothing is measured.
 """
 
 from __future__ import annotations
@@ -28,11 +29,22 @@ from privol.reproduce.sets import path_of
 from privol.reproduce.verdicts import shown
 
 __all__ = [
-    "FloatArray", "Ridge", "arguments", "picture", "released_models", "say", "shown", "table", "write",
+    "LOOKS", "FloatArray", "Ridge", "arguments", "figures", "picture", "released_models", "say", "shown", "table",
+    "tables", "write",
 ]  # fmt: skip
 
 FloatArray = NDArray[np.float64]
 DOCS = Path(__file__).parent.parent / "docs"
+
+#: Series differ by their markers, not by colours alone (those of Okabe and Ito, which the colour-blind can tell apart).
+LOOKS: tuple[dict[str, Any], ...] = tuple(
+    {"color": colour, "marker": marker, "markersize": 4}
+    for colour, marker in zip(
+        ("#0072B2", "#E69F00", "#CC79A7", "#56B4E9", "#D55E00", "#009E73", "#7F7F7F", "#5B3A8E"),
+        "osD^vP*X",
+        strict=True,
+    )
+)
 
 
 def arguments(
@@ -43,6 +55,7 @@ def arguments(
     embedded: bool = False,
     runs: int,
     page: str = "experiments.md",
+    draws: bool = False,
 ) -> argparse.Namespace:
     """Parse the command line of an experiment; missing data are refused before anything is measured or written.
 
@@ -61,16 +74,28 @@ def arguments(
         Default number of repetitions.
     page : str, default="experiments.md"
         The page of the documentation with the experiment's results.
+    draws : bool, default=False
+        Whether the script can draw its picture from the tables of the page alone.
     """
     parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
-    if files or folder is not None:
-        parser.add_argument("folder", type=Path, help=folder or ", ".join(files))
+    needs_folder = bool(files) or folder is not None
+    if needs_folder:
+        parser.add_argument("folder", type=Path, nargs="?" if draws else None, help=folder or ", ".join(files))
     parser.add_argument("--quick", action="store_true", help="a small sample: does it work?")
     target = parser.add_mutually_exclusive_group()
     target.add_argument("--write", action="store_true", help=f"write into docs/{page}, figures into docs/img")
     target.add_argument("--page", type=Path, help="write into this page, figures into img beside it")
+    if draws:
+        target.add_argument("--draw", action="store_true", help="draw the figure again from the page, measure nothing")
     parser.add_argument("--runs", type=int, help=f"repetitions with noise of their own (default: {runs})")
     given = parser.parse_args()
+    if draws and given.draw:
+        if given.quick:
+            parser.error("a sample is not for the documentation: --quick or --draw")
+        given.page = DOCS / page
+        return given
+    if needs_folder and given.folder is None:
+        parser.error("the following arguments are required: folder")
     if given.quick and given.write:
         parser.error("a sample is not for the documentation: --quick or --write")
     missing = [name for name in files if path_of(given.folder, name) is None]
@@ -106,6 +131,27 @@ def write(name: str, lines: Sequence[str], page: Path | None) -> None:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return a table in Markdown."""
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+
+
+def tables(name: str, page: Path) -> list[list[list[str]]]:
+    """Return what an experiment wrote into a page: its tables, as rows of cells, without their heads."""
+    text = page.read_text(encoding="utf-8")
+    found = re.search(f"<!-- {name}: experiments/{name}.py -->(.*?)<!-- end of {name} -->", text, re.DOTALL)
+    if found is None:
+        raise SystemExit(f"{page.name} has no results of {name!r}")
+    parts: list[list[list[str]]] = [[]]
+    for line in found[1].splitlines():
+        if line.startswith("| "):
+            parts[-1].append(line[2:].removesuffix(" |").split(" | "))
+        elif parts[-1]:
+            parts.append([])
+    return [part[2:] for part in parts if part]
+
+
+def figures(cell: str) -> tuple[float, float]:
+    """Return mean and deviation in a cell such as ``0.012 ± 0.003``; a single run has the deviation 0."""
+    mean, _, deviation = cell.partition(" ± ")
+    return float(mean), float(deviation or 0.0)
 
 
 def picture(figure: Figure, name: str, page: Path | None) -> None:

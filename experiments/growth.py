@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from common import FloatArray, Ridge, arguments, picture, released_models, say, shown, table, write
+from common import LOOKS, FloatArray, Ridge, arguments, picture, released_models, say, shown, table, write
 from matplotlib.figure import Figure
 
 from privol import PIGD, PQFTL
@@ -114,7 +114,7 @@ def main() -> None:
              f"{100 * growth.logarithmic:.1f} %", f"{100 * growth.root:.1f} %"]
         )  # fmt: skip
         spread = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in found]
-        axis.errorbar(horizons, means, yerr=spread, marker="osD^vPX"[number % 7], capsize=3, label=name)
+        axis.errorbar(horizons, means, yerr=spread, capsize=3, label=name, **{**LOOKS[number], "markersize": 6})
     axis.plot(horizons, np.sqrt(horizons), color="grey", linestyle=":", label="square root of the rows")
     axis.set_xscale("log")
     axis.set_yscale("log")

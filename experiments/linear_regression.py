@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 import numpy as np
-from common import Ridge, arguments, picture, say, shown, table, write
+from common import LOOKS, Ridge, arguments, picture, say, shown, table, write
 from matplotlib.figure import Figure
 
 from privol.reproduce.jain2012 import EPSILONS, ROWS, SCALINGS, Scaling, released
@@ -36,7 +36,7 @@ def by_design(scaling: Scaling, rows: Ridge, runs: int, axis: Any) -> list[str]:
     cells = []
     for design in DESIGNS:
         line = [design]
-        for epsilon, colour in zip(EPSILONS, ("#c0392b", "#d68910", "#1e8449", "#2471a3"), strict=True):
+        for epsilon, look in zip(EPSILONS, LOOKS, strict=False):
             found = []
             for key in range(1 if design == "sqrt" else runs):
                 models = scaling.models(rows, epsilon, key, design=design)
@@ -44,7 +44,8 @@ def by_design(scaling: Scaling, rows: Ridge, runs: int, axis: Any) -> list[str]:
                 if key == 0 and design in ("tree", "blt"):
                     style = "--" if design == "tree" else "-"
                     label = f"{design}, epsilon = {epsilon:g}"
-                    axis.loglog(points, rows.regrets(models, points), style, color=colour, label=label)
+                    axis.loglog(points, rows.regrets(models, points), style, linewidth=1.2, markevery=8, label=label,
+                                **look)  # fmt: skip
             line.append(shown(found))
             say(scaling.name, design, epsilon, line[-1])
         cells.append(line)

@@ -1,6 +1,7 @@
 """Experts of many radii compared with gradient descent with the best step in hindsight, on the same reports.
 
     python experiments/multiscale.py FOLDER [--quick] [--runs 20]
+    python experiments/multiscale.py --draw
 
 Synthetic rows with the settings of the specification's tables and more norms of the best model, and real rows as in
 ``betting_data.py``, for which FOLDER holds adult.data.gz and adult.test.gz. Excess risks are in units of that of the
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from betting import Regression
 from betting_data import ROWS, SETTINGS, Logistic, found_in
-from common import arguments, picture, say, table, write
+from common import LOOKS, arguments, figures, picture, say, table, tables, write
 from matplotlib.figure import Figure
 from sweeps import descend, half_decades, run, spread, sweep
 
@@ -39,6 +40,7 @@ LEARNERS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "BANCO, quadratic average": (BANCO, {"averaging": "quadratic"}),
 }
 BEST_QUADRATIC = "its step, quadratic average"
+COLUMNS = ("model of zeros", *LEARNERS, BEST_QUADRATIC)
 DRAWN = {"MultiscaleSGD": "-", "BANCO": ":"}
 AIM = 1.5
 
@@ -81,7 +83,7 @@ class Ratios:
         self.figure = Figure(figsize=(11.0, 6.4), layout="constrained")
         self.panels = self.figure.subplots(1, 2, sharey=True)
         words = (("synthetic rows", "norm of the best model"), ("real rows", "epsilon of a report"))
-        self.figure.suptitle("MultiscaleSGD (lines), BANCO (dotted), the aim (grey)", fontsize=11)
+        self.figure.suptitle("MultiscaleSGD (solid), BANCO (dotted, hollow), the aim (grey line)", fontsize=11)
         for panel, (title, label) in zip(self.panels, words, strict=True):
             panel.set_xscale("log")
             panel.set_yscale("log")
@@ -96,11 +98,12 @@ class Ratios:
         self.panels[1].set_xticks(sorted({epsilon for _, epsilons in SETTINGS for epsilon in epsilons}))
         self.figure.supylabel("excess risk, that of the best constant step is 1", fontsize=10)
 
-    def add(self, panel: int, colour: int, label: str, x: Sequence[float], means: dict[str, list[float]]) -> None:
-        """Draw a setting: the mean ratios of each learner at the positions x."""
+    def add(self, panel: int, number: int, label: str, x: Sequence[float], lines: Sequence[Sequence[str]]) -> None:
+        """Draw a setting: the mean ratios in the last columns of the table's lines, at the positions x."""
         for name, style in DRAWN.items():
-            words = {"label": label} if style == "-" else {}
-            self.panels[panel].plot(x, means[name], style, marker=".", color=f"C{colour}", **words)
+            words = {"label": label} if style == "-" else {"markerfacecolor": "white"}
+            means = [figures(line[-len(COLUMNS) + COLUMNS.index(name)])[0] for line in lines]
+            self.panels[panel].plot(x, means, style, linewidth=1.3, **LOOKS[number], **words)
 
     def save(self, page: Path | None) -> None:
         for panel in self.panels:
@@ -108,40 +111,51 @@ class Ratios:
         picture(self.figure, "multiscale.svg", page)
 
 
-def main() -> None:
-    given = arguments(__doc__, files=("adult.data", "adult.test"), embedded=True, runs=20, page="local.md")
-    names = ["model of zeros", *LEARNERS, BEST_QUADRATIC]
+def draw(lines: Sequence[Sequence[str]], real: Sequence[Sequence[str]], page: Path | None) -> None:
+    """Draw the means of both tables."""
     ratios = Ratios()
+    settings: dict[str, list[Sequence[str]]] = {}
+    for line in lines:
+        dim, rows, epsilon, _ = line[1].split(", ")
+        settings.setdefault(f"{line[0]}, d = {dim}, {rows} rows, epsilon = {epsilon}", []).append(line)
+    for number, (label, own) in enumerate(settings.items()):
+        ratios.add(0, number, label, [float(line[1].split(", ")[-1]) for line in own], own)
+    settings = {}
+    for line in real:
+        settings.setdefault(f"{line[0]}, {line[1]}", []).append(line)
+    for number, (label, own) in enumerate(settings.items()):
+        ratios.add(1, number, label, [float(line[2]) for line in own], own)
+    ratios.save(page)
+
+
+def main() -> None:
+    given = arguments(
+        __doc__, files=("adult.data", "adult.test"), embedded=True, runs=20, page="local.md", draws=True
+    )  # fmt: skip
+    if given.draw:
+        draw(*tables("multiscale", given.page), given.page)
+        return
     lines = []
-    for colour, (randomizer, dim, n_rows, epsilon, norms) in enumerate(SYNTHETIC[:1] if given.quick else SYNTHETIC):
+    for randomizer, dim, n_rows, epsilon, norms in SYNTHETIC[:1] if given.quick else SYNTHETIC:
         found = of_regression(randomizer, dim, 300 if given.quick else n_rows, epsilon, norms, given.runs)
         for k, norm in enumerate(norms):
-            cells = [found["null"][k], *(spread(found[name][k]) for name in names[1:])]
+            cells = [found["null"][k], *(spread(found[name][k]) for name in COLUMNS[1:])]
             lines.append([randomizer, f"{dim}, {n_rows:,}, {epsilon:g}, {norm:g}", *cells])
             say(*lines[-1])
-        label = f"{randomizer}, d = {dim}, {n_rows:,} rows, epsilon = {epsilon:g}"
-        ratios.add(0, colour, label, norms, {name: [float(np.mean(row)) for row in found[name]] for name in DRAWN})
     real = []
-    colour = 0
     for game in found_in(given.folder, 400 if given.quick else ROWS):
         for randomizer, every in SETTINGS[1:] if given.quick else SETTINGS:
-            epsilons = every[1:2] if given.quick else every
-            means: dict[str, list[float]] = {name: [] for name in DRAWN}
-            for epsilon in epsilons:
+            for epsilon in every[1:2] if given.quick else every:
                 own = of_rows(game, randomizer, epsilon, given.runs)
-                cells = [f"{own['null']:.3g}", *(spread(own[name]) for name in names[1:])]
+                cells = [f"{own['null']:.3g}", *(spread(own[name]) for name in COLUMNS[1:])]
                 real.append([game.name, randomizer, f"{epsilon:g}", *cells])
                 say(*real[-1])
-                for name in DRAWN:
-                    means[name].append(float(np.mean(own[name])))
-            ratios.add(1, colour, f"{game.name}, {randomizer}", epsilons, means)
-            colour += 1
-    ratios.save(given.page)
+    draw(lines, real, given.page)
     lines = [
         "Synthetic rows:", "",
-        *table(["randomizer", "d, T, epsilon, norm", *names], lines), "",
+        *table(["randomizer", "d, T, epsilon, norm", *COLUMNS], lines), "",
         f"Real rows, {ROWS:,} of each:", "",
-        *table(["rows", "randomizer", "epsilon", *names], real),
+        *table(["rows", "randomizer", "epsilon", *COLUMNS], real),
     ]  # fmt: skip
     write("multiscale", lines, given.page)
 

@@ -14,7 +14,7 @@ import statistics
 from typing import Any
 
 import numpy as np
-from common import FloatArray, arguments, picture, say, shown, table, write
+from common import LOOKS, FloatArray, arguments, picture, say, shown, table, write
 from matplotlib.figure import Figure
 
 from privol import topology as graphs
@@ -71,9 +71,9 @@ def by_privacy(rows: Rows, runs: int, axes: list[Any]) -> list[str]:
         say(*lines[-1])
     for axis, name, what in zip(axes, ("laplace on the output, published (Algorithm 1)", "gaussian"),
                                 ("Algorithm 1", "Gaussian noise, tight"), strict=True):  # fmt: skip
-        for epsilon in (*EPSILONS, math.inf):
+        for number, epsilon in enumerate((*EPSILONS, math.inf)):
             counts, curve = rows.curve(1 if math.isinf(epsilon) else runs, epsilon=epsilon, **NOISES[name])
-            axis.plot(counts, curve, label=name_of(epsilon))
+            axis.plot(counts, curve, label=name_of(epsilon), **look_of(number))
         axis.set_title(f"privacy: {what}, {rows.name}", fontsize=9)
     return table(["noise", "proved of 1", *map(name_of, EPSILONS), "no noise"], lines)
 
@@ -94,9 +94,8 @@ def by_batch(rows: Rows, runs: int, axis: Any) -> list[str]:
                 for epsilon, style in ((0.1, "--"), (1.0, "-")):
                     counts, curve = rows.curve(1, epsilon=epsilon, **words)
                     label = f"batch {batch}, {name_of(epsilon)}"
-                    axis.plot(counts, curve, style, color=f"C{BATCHES.index(batch)}", label=label,
-                              marker="osD^vPX"[BATCHES.index(batch) % 7], markersize=4, markevery=0.1)  # fmt: skip
-    axis.set_title(f"batches: Gaussian noise, root steps, one run, {rows.name}", fontsize=9)
+                    axis.plot(counts, curve, style, label=label, **look_of(BATCHES.index(batch)))
+    axis.set_title(f"batches: Gaussian noise, root steps, {rows.name}", fontsize=9)
     return table(["noise", "batch", *map(name_of, EPSILONS), "no noise", "roughness"], lines)
 
 
@@ -104,7 +103,7 @@ def by_topology(rows: Rows, runs: int, regret: Any, distance: Any) -> list[str]:
     """Figures 3 (c), 3 (d) and 6 (c)."""
     lines = []
     for noise in ("laplace on the output, published (Algorithm 1)", "gaussian"):
-        for colour, (name, graph) in enumerate(GRAPHS.items()):
+        for number, (name, graph) in enumerate(GRAPHS.items()):
             words = {"topology": graph(), "epsilon": 1.0, **NOISES[noise]}
             found = [along(learner_of(key, **words), rows) for key in range(runs)]
             own = [float(run.own[-1]) - rows.least for run in found]
@@ -115,7 +114,7 @@ def by_topology(rows: Rows, runs: int, regret: Any, distance: Any) -> list[str]:
             lines.append([noise, name, f"{speed:.4f}", *map(shown, (own, first, peak, apart))])
             say(*lines[-1])
             if noise == "gaussian":
-                draw(regret, distance, name, f"C{colour}", found, rows.least)
+                draw(regret, distance, name, look_of(number), found, rows.least)
         plain = along(learner_of(0, **{**NOISES[noise], "epsilon": math.inf}), rows)
     distance.plot(plain.rows, plain.distance, ":", color="black", label="medium, no noise")
     lines.append(["no noise", "medium (Topology 2)", "", f"{plain.own[-1] - rows.least:.4f}",
@@ -126,13 +125,18 @@ def by_topology(rows: Rows, runs: int, regret: Any, distance: Any) -> list[str]:
     return table(["noise", "topology", "rho", "regret", "of the first node", "distance, at most", "at the end"], lines)
 
 
-def draw(regret: Any, distance: Any, name: str, colour: str, found: list[Along], least: float) -> None:
+def look_of(number: int) -> dict[str, Any]:
+    """Return a curve's look: a colour, and a marker in ten places, which begin further on for each curve."""
+    return {**LOOKS[number], "markevery": (0.02 * number + 0.02, 0.1), "linewidth": 1.2}
+
+
+def draw(regret: Any, distance: Any, name: str, look: dict[str, Any], found: list[Along], least: float) -> None:
     def mean(curves: list[FloatArray]) -> FloatArray:
         return np.asarray(np.mean(curves, axis=0))
 
-    regret.plot(found[0].rows, mean([run.first for run in found]) - least, color=colour, label=name)
+    regret.plot(found[0].rows, mean([run.first for run in found]) - least, label=name, **look)
     if max(run.distance.max() for run in found) > 1e-6:  # not in a complete graph
-        distance.plot(found[0].rows, mean([run.distance for run in found]), color=colour, label=name)
+        distance.plot(found[0].rows, mean([run.distance for run in found]), label=name, **look)
 
 
 def by_set(sets: list[Rows], runs: int, axis: Any) -> list[str]:
@@ -148,7 +152,8 @@ def by_set(sets: list[Rows], runs: int, axis: Any) -> list[str]:
             say(*lines[-1])
             if name == "gaussian":
                 counts, curve = rows.curve(runs, epsilon=1.0, **words)
-                axis.plot(counts / counts[-1], curve, label=f"{rows.name}, {len(rows.y):,} rows")
+                look = look_of(sets.index(rows))
+                axis.plot(counts / counts[-1], curve, label=f"{rows.name}, {len(rows.y):,} rows", **look)
     axis.set_title("data set: Gaussian noise, epsilon = 1", fontsize=9)
     head = ["set", "rows", "features", "least loss", "regret of zeros", "noise", *map(name_of, SHORT), "no noise"]
     return table(head, lines)
@@ -158,7 +163,7 @@ def main() -> None:
     given = arguments(__doc__, files=FILES, runs=20, page="network.md")
     sets = list(found_in(given.folder, 640 if given.quick else None))
     first, lines = sets[0], []  # the source's main data set, if it exists
-    figure = Figure(figsize=(12.5, 8.2), layout="constrained")
+    figure = Figure(figsize=(12.5, 9.4), layout="constrained")
     panels = figure.subplots(2, 3).ravel()
     for rows in sets:
         if rows.name == "adult":
@@ -171,9 +176,12 @@ def main() -> None:
     for axis in panels:
         axis.set_yscale("log")
         axis.grid(alpha=0.2)
-        axis.legend(fontsize=7)
-        axis.set_xlabel("rows", fontsize=8)
+        axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
+        axis.set_xlabel("rows, thousands", fontsize=8)
+        axis.tick_params(which="both", labelsize=7)
+        axis.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}")
     panels[3].set_xlabel("share of the rows", fontsize=8)
+    panels[3].xaxis.set_major_formatter("{x:g}")
     figure.supylabel(f"regret a row, against the best model of norm {BALL:g}", fontsize=9)
     picture(figure, "network.svg", given.page)
     write("network", lines, given.page)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import FloatArray, arguments, picture, say, shown, table, write
+from common import LOOKS, FloatArray, arguments, picture, say, shown, table, write
 from matplotlib.figure import Figure
 from scipy.stats import norm
 
@@ -93,23 +93,25 @@ def table_3(rows: Rows, runs: int) -> list[str]:
 
 def thresholds(rows: Rows, runs: int, axis: Any) -> list[str]:
     """Figure 5: accuracy by the share of zeros, with and without noise."""
-    lines = []
-    for number, density in enumerate(topology.PRESETS):
+    lines, looks = [], iter(LOOKS)
+    for density in topology.PRESETS:
         graph = topology.preset(density, NODES)
         for threshold, values in PLAIN_L1.items():
             if threshold == "published" and density != "medium":
                 continue
             found = [sparse(rows, 0, epsilon=math.inf, topology=graph, threshold=threshold, l1=l1) for l1 in values]
             scores, zeros = [rows.accuracy(learner.coef_) for learner in found], [x.sparsity_ for x in found]
-            axis.plot(zeros, scores, "o-" if threshold == "rda" else "s-", color=f"C{number}", markersize=3,
-                      label=f"no noise, {density}, {threshold}")  # fmt: skip
+            # the graphs hardly differ: hollow markers, the first ones larger, leave all in sight
+            look = {**next(looks), "markersize": 9 - 2 * len(axis.lines), "markerfacecolor": "none"}
+            axis.plot(zeros, scores, linewidth=1.0, label=f"no noise, {density}, {threshold}", **look)
             for l1, score, zero in zip(values, scores, zeros, strict=True):
                 lines.append(["none", f"{NODES}, {density}", "1", threshold, f"{l1:g}", f"{score:.2f}", f"{zero:.4f}"])
                 say(*lines[-1])
     batch = -(-len(rows.y) // (SPARSE_NODES * 4))
     words: dict[str, Any] = {"topology": graph_of(SPARSE_NODES), "batch": batch}
+    of_threshold = dict(zip(L1, looks, strict=False))
     for epsilon in (1.0, 10.0):
-        for number, (threshold, values_) in enumerate(L1.items()):
+        for threshold, values_ in L1.items():
             means = []
             for l1 in values_:
                 runs_ = [sparse(rows, key, epsilon=epsilon, threshold=threshold, l1=l1, **words) for key in range(runs)]
@@ -118,8 +120,8 @@ def thresholds(rows: Rows, runs: int, axis: Any) -> list[str]:
                 lines.append([f"{epsilon:g}", f"{SPARSE_NODES}, complete", str(batch), threshold,
                               "default" if l1 is None else f"{l1:g}", shown(scores), shown(zeros)])  # fmt: skip
                 say(*lines[-1])
-            axis.plot(*zip(*means, strict=True), "--" if epsilon == 1.0 else ":", color=f"C{number + 3}", marker=".",
-                      label=f"epsilon = {epsilon:g}, {threshold}")  # fmt: skip
+            axis.plot(*zip(*means, strict=True), "--" if epsilon == 1.0 else ":", linewidth=1.2,
+                      label=f"epsilon = {epsilon:g}, {threshold}", **of_threshold[threshold])  # fmt: skip
     axis.set_xlabel("share of coordinates that are 0")
     axis.set_title(f"sparsity: {rows.name}", fontsize=9)
     head = ["epsilon", "nodes", "batch", "threshold", "l1", "accuracy", "zeros"]
@@ -149,15 +151,15 @@ def conversion(rows: Rows, runs: int, axis: Any) -> list[str]:
     for style, batch in (("--", 1), ("-", 100)):
         round_ = NODES * batch
         counts = sorted({min(n, round_ * math.ceil(x / round_)) for x in np.geomspace(round_, n, POINTS)})
-        for colour, epsilon in enumerate(CURVES):
+        for look, epsilon in zip(LOOKS, CURVES, strict=False):
             words = {"epsilon": epsilon, "batch": batch}
             keys = range(1 if math.isinf(epsilon) else runs)
             found = np.array([accuracy_along(rows, learner_of(key, **words), counts) for key in keys])
             ends: FloatArray = found[:, :, -1]
             lines.append([rows.name, str(batch), name_of(epsilon), shown(list(ends[:, 0])), shown(list(ends[:, 1]))])
             say(*lines[-1])
-            axis.plot(counts, found[:, 0].mean(axis=0), style, color=f"C{colour}",
-                      label=f"epsilon {name_of(epsilon)}, batch {batch}")  # fmt: skip
+            label = f"{'no noise' if math.isinf(epsilon) else f'epsilon = {epsilon:g}'}, batch {batch}"
+            axis.plot(counts, found[:, 0].mean(axis=0), style, linewidth=1.2, label=label, **look)
     axis.set_xscale("log")
     axis.set_xlabel("rows")
     axis.set_title(f"average model: {rows.name}", fontsize=9)
@@ -183,7 +185,7 @@ def main() -> None:
     folder: Path = given.folder
     most = 640 if given.quick else None
     sets = [rows for rows in found_in(folder, most) if len(rows.y_test)]
-    figure = Figure(figsize=(4.6 * (len(sets) + 1), 4.4), layout="constrained")
+    figure = Figure(figsize=(4.6 * (len(sets) + 1), 5.2), layout="constrained")
     panels = figure.subplots(1, len(sets) + 1, squeeze=False)[0]
     lines: list[str] = []
     if has(folder, RCV1):
@@ -201,7 +203,7 @@ def main() -> None:
     for axis in panels:
         axis.grid(alpha=0.2)
         if axis.lines:
-            axis.legend(fontsize=6)
+            axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
     figure.supylabel("accuracy on rows held out, %", fontsize=9)
     picture(figure, "network_accuracy.svg", given.page)
     write("network_accuracy", lines, given.page)

@@ -1,6 +1,7 @@
 """Offline logistic regression on real rows by epsilon: both learners, one-pass learners, diffprivlib, and no noise.
 
     python experiments/offline.py FOLDER [--diffprivlib PYTHON] [--quick] [--runs 20]
+    python experiments/offline.py --draw
 
 FOLDER holds covtype.data.gz, adult.data.gz and adult.test.gz, diabetic_data.csv.gz as UCI has published them, and
 rcv1_subsets.binary.bz2 (svmlight text); sets with missing files are left out. PYTHON is the interpreter of an
@@ -19,13 +20,13 @@ import sys
 import tempfile
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import arguments, picture, say, shown, table, write
+from common import LOOKS, arguments, figures, picture, say, shown, table, tables, write
 from matplotlib.figure import Figure
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
@@ -43,6 +44,7 @@ MULTIPLES = (0.1, 0.3, 1.0, 3.0, 10.0)
 CHOSEN: dict[type[Any], float] = {OutputPerturbation: 3.0, ObjectivePerturbation: 1.0}
 #: One l2 for all data sets and budgets.
 FIXED: dict[type[Any], float] = {OutputPerturbation: 0.01, ObjectivePerturbation: 0.001}
+PLAIN = "scikit-learn without noise"
 WORKER = Path(__file__).parent / "diffprivlib_worker.py"
 MOST_CELLS = 5e8  # of the dense rows that diffprivlib takes and copies
 RADII = {"covtype": 20.0, "adult": 5.0, "diabetic_data": 5.0, "rcv1": 20.0}  # for the one-pass learners
@@ -148,10 +150,15 @@ def of_one_set(rows: Split, given: Namespace) -> dict[str, list[list[float]]]:
     return found
 
 
-def text_of(rows: Split, found: dict[str, list[list[float]]], plain: float) -> list[str]:
-    share = 100 * float(np.mean(rows.y_test))
+def lines_of(found: dict[str, list[list[float]]], plain: float) -> list[list[str]]:
+    """Return a data set's table."""
     lines = [[name, *map(shown, cells)] for name, cells in found.items()]
-    lines.append(["scikit-learn without noise", *[f"{plain:.1f}"] * len(EPSILONS)])
+    return [*lines, [PLAIN, *[f"{plain:.1f}"] * len(EPSILONS)]]
+
+
+def text_of(rows: Split, lines: list[list[str]]) -> list[str]:
+    """Return a data set's part of the page."""
+    share = 100 * float(np.mean(rows.y_test))
     l2s = ", ".join("/".join(f"{rule(multiple, rows, epsilon):.2g}" for epsilon in EPSILONS)
                     for multiple in CHOSEN.values())  # fmt: skip
     return [
@@ -164,18 +171,37 @@ def text_of(rows: Split, found: dict[str, list[list[float]]], plain: float) -> l
     ]
 
 
-def draw(axis: Any, rows: Split, found: dict[str, list[list[float]]], plain: float) -> None:
-    axis.axhline(plain, linestyle=":", color="black", label="scikit-learn without noise")
-    for name, cells in found.items():
-        if "l2 = " in name:
-            continue
-        spread = [statistics.stdev(cell) if len(cell) > 1 else 0.0 for cell in cells]
-        label = re.sub(r", \d+ runs", "", name)
-        axis.errorbar(EPSILONS, [statistics.mean(cell) for cell in cells], yerr=spread, capsize=3, label=label)
-    axis.set_xscale("log")
-    axis.set_title(rows.name, fontsize=10)
-    axis.set_xlabel("epsilon")
-    axis.grid(alpha=0.2)
+def draw(found: Mapping[str, Sequence[Sequence[str]]], page: Path | None) -> None:
+    """Draw means and deviations of the tables: a panel for each data set, the learners beside each other."""
+    figure = Figure(figsize=(3.4 * len(found), 4.6), layout="constrained")
+    for axis, (title, lines) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
+        drawn = [line for line in lines if "l2 = " not in line[0]]
+        for number, (name, *cells) in enumerate(drawn):
+            means, spread = zip(*map(figures, cells), strict=True)
+            if name == PLAIN:
+                axis.axhline(means[0], linestyle=":", color="black", label=name)
+                continue
+            beside = [epsilon * 1.12 ** (number - (len(drawn) - 2) / 2) for epsilon in EPSILONS]
+            axis.errorbar(beside, means, yerr=spread, capsize=2, linewidth=0.9, elinewidth=0.9,
+                          label=re.sub(r", \d+ runs", "", name), **LOOKS[number])  # fmt: skip
+        axis.set_xscale("log")
+        axis.set_xticks(EPSILONS)
+        axis.xaxis.set_minor_formatter("")
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("epsilon")
+        axis.grid(alpha=0.2)
+    figure.supylabel("accuracy on rows held out, %", fontsize=10)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
+    picture(figure, "offline.svg", page)
+
+
+def draw_again(page: Path) -> None:
+    """Draw the picture from the page alone; its first table is that of the choice of l2."""
+    text = page.read_text(encoding="utf-8").partition("<!-- offline: exp")[2].partition("<!-- end of offline")[0]
+    names = re.findall(r"^\*\*(\w+)\*\*: ", text, re.MULTILINE)
+    draw(dict(zip(names, tables("offline", page)[1:], strict=True)), page)
 
 
 def main() -> None:
@@ -183,25 +209,22 @@ def main() -> None:
     parser.add_argument("--diffprivlib", metavar="PYTHON")
     peers, sys.argv[1:] = parser.parse_known_args()
     given = arguments(__doc__, files=[*(name for task in TASKS for name in task.files), RCV1], runs=20,
-                      page="offline.md")  # fmt: skip
+                      page="offline.md", draws=True)  # fmt: skip
+    if given.draw:
+        draw_again(given.page)
+        return
     given.diffprivlib = peers.diffprivlib
-    start, first, lines, parts = time.monotonic(), [], [], []
+    start, first, lines, parts = time.monotonic(), [], [], {}
     for rows in sets(given.folder, 1_000 if given.quick else None):
         if rows.name == "adult":
             first = [*choice_of_l2(rows, given.runs), ""]
         found = of_one_set(rows, given)
         model = LogisticRegression(max_iter=10_000).fit(rows.X, rows.y)
         plain = 100 * float(model.score(rows.X_test, rows.y_test))
-        parts.append((replace(rows, X=None, X_test=None), found, plain))
-        lines += text_of(rows, found, plain)
+        parts[rows.name] = lines_of(found, plain)
+        lines += text_of(rows, parts[rows.name])
         say(f"{time.monotonic() - start:.0f} s since the start")
-    figure = Figure(figsize=(3.2 * len(parts), 3.6), layout="constrained")
-    for part, axis in zip(parts, figure.subplots(1, len(parts), squeeze=False)[0], strict=True):
-        draw(axis, *part)
-    figure.supylabel("accuracy on rows held out, %", fontsize=10)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8)
-    picture(figure, "offline.svg", given.page)
+    draw(parts, given.page)
     write("offline", [*first, *lines[:-1]], given.page)
 
 

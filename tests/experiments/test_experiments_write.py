@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from experiment_tools import SCRIPTS, experiments  # noqa: F401 (a fixture)
+from experiment_tools import SCRIPTS, experiments, page_of, written  # noqa: F401 (a fixture)
 from places import ROOT
 
 DATA = [name for name in SCRIPTS if "given.folder" in (ROOT / "experiments" / f"{name}.py").read_text(encoding="utf-8")]
@@ -51,3 +53,41 @@ def test_results_of_a_sample_are_not_written_to_the_documentation(experiments, c
     with pytest.raises(SystemExit):
         experiments.run("growth", "--quick", "--write")
     assert "a sample is not for the documentation" in capsys.readouterr().err
+
+
+DRAWN = {  # the panels of a picture that is made of the page's tables, and the curves in the first of them
+    "betting": (12, 7),
+    "betting_data": (2, 9),
+    "classification": (3, 7),
+    "multiscale": (2, 14),
+    "offline": (4, 8),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_picture_is_drawn_again_from_the_page(name, experiments, monkeypatch):  # noqa: F811
+    """Nothing is measured, each curve shows means of the table, and no two look alike."""
+    before, drawn = contents(), []
+    script = experiments(name)
+    monkeypatch.setattr(script, "picture", lambda figure, file, page: drawn.append((figure, file, page)))
+    experiments.run(name, "--draw")
+    ((figure, file, page),) = drawn
+    assert file.startswith(name)
+    assert page == page_of(name)
+    assert contents() == before
+    means = {
+        float(cell.split(" ± ")[0]) for cells in written(name) for cell in cells if re.match(r"[\d.]+( ± |$)", cell)
+    }
+    curves = [[line for line in axis.lines if line.get_marker() not in ("None", "|", "_")] for axis in figure.axes]
+    assert (len(curves), len(curves[0])) == DRAWN[name]
+    for panel in curves:
+        assert {float(y) for line in panel for y in line.get_ydata()} <= means
+        looks = [(line.get_marker(), line.get_linestyle(), line.get_markerfacecolor() == "white") for line in panel]
+        assert len(set(looks)) == len(looks)
+
+
+def test_what_needs_a_folder_says_so_unless_it_only_draws(experiments, capsys):  # noqa: F811
+    for words, found in (([], "arguments are required: folder"), (["--draw", "--quick"], "--quick or --draw")):
+        with pytest.raises(SystemExit):
+            experiments.run("offline", *words)
+        assert found in capsys.readouterr().err
