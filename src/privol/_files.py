@@ -123,7 +123,7 @@ class AppendOnly:
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise StateError(f"{self._path}: is open by another, under this or another name") from None
+                raise StateError(f"{self._path}: is open elsewhere, under this or another name") from None
 
     def _cut(self) -> None:
         os.ftruncate(self._descriptor, self._size)

@@ -170,15 +170,13 @@ def live_users(
     """
     if begun and (before is None) != (users is None):
         raise InvalidParameter(
-            "users must be given with every block of a run or with none: the guarantee says who counts the rows of a "
-            "user, from the first row on"
+            "users must be given with every block of a run or with none: the guarantee states who counts a user's "
+            "rows from the first row on"
         )
     if users is None or before is not None:
         return before
     if rows_per_user is None:
-        raise InvalidParameter(
-            "users are counted where the budget is for users: rows_per_user says for how many rows of each, found None"
-        )
+        raise InvalidParameter("users need a budget for users: rows_per_user must be the most rows of each, found None")
     return LiveUsers(*check_user(rows_per_user, user_separation), refuse=refuse)
 
 

@@ -494,7 +494,7 @@ def outlook_report(found: Outlook) -> list[RenderableType]:
     for name, rows, std in found.counts:
         table.add_row(name, f"{rows:,}", f"{std:.4g}")
     others = Table(title="Any one of these changes alone, made before the run", title_justify="left")
-    for name in ("", "rows that teach", "seen if so many have it"):
+    for name in ("", "rows that teach", "seen if this share has it"):
         others.add_column(name, justify="right" if name else "left")
     for what, rows, share in found.remedies:
         others.add_row(what, f"{rows:,}", "" if share is None else f"{share:.2g}")
@@ -530,7 +530,7 @@ def _about_users(found: Outlook) -> list[RenderableType]:
         parts += [table, Text("The model has the rest, for the rows of the user that are learnt."), Text()]
     if found.users:
         trade = Table(title="By how many rows of a user there may be, as far apart", title_justify="left")
-        for name in ("rows of a user", "mu of one that teaches", "rows that teach", "seen if so many have it"):
+        for name in ("rows of a user", "mu of one that teaches", "rows that teach", "seen if this share has it"):
             trade.add_column(name, justify="right")
         for one in found.users:
             mu = "inf" if one.mu == float("inf") else format_up(one.mu)

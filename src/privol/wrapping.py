@@ -303,7 +303,7 @@ def largest_ratio(
     """
     declared, reader = _declared(sensitivity), _reader(read)
     if len(rows) != len(others) or not len(rows):
-        raise InvalidParameter(f"rows and others must be as many, at least 1, found {len(rows)} and {len(others)}")
+        raise InvalidParameter(f"rows and others must be equally many, at least 1, found {len(rows)} and {len(others)}")
 
     def iterates(stream: Sequence[Any]) -> FloatArray:
         state, found = copy.deepcopy(start), []

@@ -457,7 +457,9 @@ def test_serve_is_refused_for_the_curator():
     """Workers that are threads or a cluster's are asked for answers: the process that holds them never serves."""
     for crew in (LocalCrew(), DaskCrew.__new__(DaskCrew)):
         assert crew.curator
-        with pytest.raises(StateError, match=rf"the curator of a {type(crew).__name__}, and has nobody to serve: ses"):
+        with pytest.raises(
+            StateError, match=rf"curator of a {type(crew).__name__}, and has no other process to serve: ses"
+        ):
             crew.serve()
 
 

@@ -67,7 +67,7 @@ def exact_deltas(first: Any, second: Any, epsilons: Sequence[float], *, cells: i
         ]
     one, other = _probabilities(first, "first"), _probabilities(second, "second")
     if one.keys() != other.keys() and not (isinstance(first, dict) and isinstance(second, dict)):
-        raise InvalidParameter(f"first and second must have as many outcomes, found {len(one)} and {len(other)}")
+        raise InvalidParameter(f"first and second must have equally many outcomes, found {len(one)} and {len(other)}")
     exact = any(isinstance(value, Fraction) for value in (*one.values(), *other.values()))
     outcomes, found = one.keys() | other.keys(), []
     for x in epsilons:

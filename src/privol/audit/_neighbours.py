@@ -174,9 +174,9 @@ def given_pair(first: Any, second: Any, columns: int, adjacency: str) -> Pair:
                 if np.array_equal(np.delete(longer, at, axis=0), shorter):
                     return Pair(one, other, at + 1, "given") if len(one) < len(other) else Pair(
                         other, one, at + 1, "given")  # fmt: skip
-        raise InvalidParameter("tables of a pair must be equal but for one row that one of them has more")
+        raise InvalidParameter("tables of a pair must be equal, but for one row that only one of them has")
     if len(one) != len(other):
-        raise InvalidParameter(f"tables of a pair must have as many rows, found {len(one)} and {len(other)}")
+        raise InvalidParameter(f"tables of a pair must have equally many rows, found {len(one)} and {len(other)}")
     differ = np.flatnonzero((one != other).any(axis=1))
     if len(differ) != 1:
         raise InvalidParameter(f"tables of a pair must differ in one row, found {len(differ)} that differ")

@@ -114,7 +114,7 @@ class OfflineCase(Case):
         if plan.law == "none":
             raise InvalidParameter("epsilon must be finite: without noise there is no claim to audit")
         if not plan.scale > 0.0:
-            raise InvalidParameter("what is released depends on no row: there is nothing to audit (more steps)")
+            raise InvalidParameter("the release depends on no row, so there is nothing to audit: take more steps")
         self._claim(plan, words)
         self._inside = hasattr(plan, "final_scale")
         if self._kind is not POL:  # a projection of the release can only hide the difference

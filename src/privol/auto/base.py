@@ -226,7 +226,7 @@ class PrivateModel(LearnsLive):
     ) -> Self:
         """Fit a stream as a run that outlives its process."""
         if self.releases == "last":
-            raise InvalidParameter("releases='last' has nothing to go on from: checkpoint is for releases='all'")
+            raise InvalidParameter("checkpoint is for releases='all': a run with releases='last' cannot be continued")
         ledger = ledger_beside(checkpoint.directory, self.ledger, self.adjacency)
         try:
             if self.ledger is None:

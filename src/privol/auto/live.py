@@ -86,13 +86,13 @@ class LearnsLive(ReadsTables):
             self._check_parameters()
             if "encoder_" in vars(self):
                 raise StateError(
-                    "this estimator shows what a run has released, which is over or goes on elsewhere; fit() or a new "
-                    "estimator starts another, which pays again"
+                    "this estimator only shows what a run has released, which is over or continues elsewhere; fit() or "
+                    "a new estimator starts another, which pays again"
                 )
             if self.releases == "last":
                 raise InvalidParameter(
-                    "releases='last' takes a learner of all rows at once, which fit and fit_stream have; partial_fit "
-                    "and learn_one learn them as they come: releases='all'"
+                    "releases='last' learns from all rows at once, by fit or fit_stream; partial_fit and learn_one "
+                    "need releases='all'"
                 )
             if self.horizon is None:
                 raise InvalidParameter(

@@ -45,7 +45,7 @@ class Tuning:
         counts as noise.
     lag, walk : tuple of float
         What the square of the difference between the quick and the slow average of the points, times ``held**2``, is
-        expected to be without a drift: the noise of one coordinate, and at most so much of single rows in all.
+        expected to be without a drift: the noise of one coordinate, and at most as much again of single rows.
     power, quickest, slowest : float
         The point after step s counts ``(power + 1) / (power + s)`` in an average, at least ``1 / quickest`` in the
         quick one, ``1 / slowest`` in the slow one.

@@ -148,7 +148,7 @@ class NetworkCalibration:
         return _power(self.report, self.gradient_bound, self.batch)
 
     def regret_bound(self, rounds: int) -> float:
-        """Bound of the expected regret of all nodes together after so many rounds, against any fixed feasible point.
+        """Bound of the expected regret of all nodes together after ``rounds`` rounds, against any fixed feasible point.
 
         The losses (means of a batch) that nodes pay at their own points, summed over nodes and rounds, minus those of
         the fixed point. It does not depend on who hears whom.
@@ -337,7 +337,7 @@ def _threshold_factor(threshold: str, l1: float | None, dim: int) -> float:
     if threshold == "none":
         return 0.0
     if l1 is None:
-        raise InvalidParameter(f"l1 must be given for threshold={threshold!r}: what a step takes off a coordinate")
+        raise InvalidParameter(f"l1 must be given for threshold={threshold!r}: how far a step shrinks a coordinate")
     return number(l1=l1, at_least=0.0, at_most=_LARGE)
 
 

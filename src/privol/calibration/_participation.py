@@ -162,10 +162,10 @@ def _relative(design: Factorization, rows: int, separation: int, leaf: int) -> F
 
 
 def factor_of_steps(*, batch: int, rows_per_user: int, user_separation: int, horizon: int | None = None) -> float:
-    """Return the same for noise of its own in every step of ``batch`` rows: of m in one step ``m**2`` add up.
+    """Return the same factor where each step of ``batch`` rows has noise of its own: m rows in one step count ``m**2``.
 
-    One row a step: the root of their number. With a batch so many rows in one step as fit at that distance, in as many
-    steps side by side as there are. ``horizon``: rows of the run; None: there may be any number.
+    With one row a step: the root of their number. With a batch, the worst case has as many of the user's rows in each
+    step as fit at that distance, in consecutive steps. ``horizon``: rows of the run; None: any number.
     """
     rows, separation = check_user(rows_per_user, user_separation)
     if horizon is not None:

@@ -17,7 +17,7 @@ class RunPlan(Protocol):
 
     ``mu`` is the parameter of Gaussian differential privacy of the whole run, infinite without noise; sensitivities and
     deviations are those of the model that is released after a row. ``user_factor``: what all rows of a user cost, in
-    multiples of what one costs, where they are at most so many and any two at least so many rows apart.
+    multiples of what one costs, under the caps on their number and their distance.
     """
 
     @property

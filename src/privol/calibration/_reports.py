@@ -208,7 +208,7 @@ class ReportNoise:
             have exact ones.
         theta : float, default=0.25
             Above 0, at most 0.99. Of Laplace noise, whose moments are infinite from ``beta = 1 / scale`` on: the bets
-            go up to so much of that, or to 0.6838 / bound where that is less.
+            go up to this fraction of it, or to 0.6838 / bound where that is less.
         """
         method, theta = choice(PROXIES, method=method), number(theta=theta, above=0.0, at_most=0.99)
         if self.cap is not None:

@@ -81,7 +81,7 @@ def rule_l2(
     Notes
     -----
     ``multiple R D noise / (n unit)``, D the largest difference of two gradients; but no less than ``R^2 L / (4 n
-    unit)``, of the logistic loss the curvature of one row: so much a model without noise is regularised, too.
+    unit)``, of the logistic loss the curvature of one row: a model without noise is regularised by this much, too.
     """
     gradients = 2.0 if choice(ADJACENCIES, adjacency=adjacency) == "replace" else 1.0
     factor = row_bound / unit * row_bound * max(multiple * gradients * noise, 0.25) / n

@@ -106,7 +106,7 @@ class SumCalibration:
         return self.sigma * self.factorization.row_norm(step)
 
     def weight(self, rows: int) -> float:
-        """Sum of the weights of so many rows in their sum: their number, unless the sum forgets.
+        """Sum of the weights of ``rows`` rows in their sum: their number, unless the sum forgets.
 
         A last leaf of fewer rows counts as ended.
         """

@@ -127,7 +127,7 @@ def _journal(run: str) -> Path:
     found = path / _LEDGER
     if not found.exists():
         raise StateError(
-            f"{run}: no ledger is here ({_LEDGER}); a run whose learner was given a ledger is in that one's journal"
+            f"{run}: no ledger is here ({_LEDGER}); a learner that was given a ledger is in that one's journal"
         )
     return found
 

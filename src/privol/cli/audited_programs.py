@@ -37,7 +37,7 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--table", "tables"), {"multiple": True, "type": click.Path(exists=True, dir_okay=False, path_type=Path),
                              "help": "Of a program: a CSV file of numbers, whose neighbours are tried besides."}),
     (("--pairs",), {"type": int, "help": "Of a program: pairs of tables that are tried.  [default: 96]"}),
-    (("--seconds",), {"type": float, "help": "Of a program: no new stage is begun after so many seconds."}),
+    (("--seconds",), {"type": float, "help": "Of a program: begin no new stage after this many seconds."}),
     (("--error",), {"type": float, "help": "Of a program: largest probability with which a true claim is refuted.  "
                                            "[default: 1e-06]"}),
     (("--low-bits",), {"is_flag": True, "help": "Of a program: look at the last bits of what it releases, too."}),

@@ -34,17 +34,15 @@ LEARNERS = tuple(entry.name for entry in TABLE if entry.group == "nodes")
     default=65536,
     show_default=True,
     metavar="ROWS",
-    help="Keep the run every so many rows of the network: RUN/rank-*/secret then hold noise keys until it ends.",
+    help="Rows of the network between two saves of the run. Until it ends, RUN/rank-*/secret hold noise keys.",
 )
-@click.option("--resume", is_flag=True, help="Go on with the run in RUN: the same command, with as many ranks.")
-@click.option(
-    "--timeout", type=float, default=600.0, show_default=True, help="Seconds that other ranks may say nothing."
-)
+@click.option("--resume", is_flag=True, help="Continue the run in RUN: the same command, as many ranks.")
+@click.option("--timeout", type=float, default=600.0, show_default=True, help="Seconds to wait for other ranks.")
 @click.option("--seed", type=int, help="Reproducible noise, for tests: everything is then marked NOT PRIVATE.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def dola(timeout: float, **options: Any) -> None:
-    """Let nodes learn together that send each other noisy parameters (DOLA), spread over the ranks of an MPI job.
+    """Let nodes that exchange noisy parameters learn together (DOLA), over the ranks of an MPI job.
 
     With one FILE, row k is node (k - 1) mod NODES's, and every rank reads the file and keeps the rows of its nodes;
     with several, each is the rows of one node, all equally many, and only the rank that has the node reads it. Without

@@ -287,12 +287,12 @@ def resume_fit(directory: str, path: Path, *, end: bool, others: bool, as_json: 
     if len(accounts) != 1 or accounts[0].learner not in {entry.kind for entry in TABLE if entry.group == "rest"}:
         return False
     if others:
-        raise click.UsageError("this run takes no FILE and has no diagnostics: all that can be done is to end it")
+        raise click.UsageError("this run can only be ended: it takes no FILE and has no diagnostics")
     seal = SealedRelease(path)
     shown = (path / "model.json").exists()  # it was killed before it had described itself
     if seal.read() is None and not end and not shown:
         raise StateError(
-            f"{directory}: the fit was cut short before its one release, and has nothing to go on from. Nothing was "
+            f"{directory}: the fit was interrupted before its only release, so there is nothing to resume. Nothing was "
             "released, but its budget counts as spent, as what ended it may depend on the rows; another privol run "
             f"pays again. privol resume {directory} --end closes its account"
         )

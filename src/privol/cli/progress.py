@@ -51,8 +51,8 @@ def watched(
     """Give two callbacks, for ``fit_stream`` and for what follows, that show the progress on stderr.
 
     A terminal gets a bar, anything else a plain line every minute. The bar ends at the horizon; where the rows were not
-    ``counted``, they are shown as "up to" so many, and the time left is the longest there can be. None: rows of which
-    nobody knows how many there are.
+    ``counted``, it is shown as "up to", and the time left is the longest possible. None: the number of rows is
+    unknown.
     """
     if not wanted:
         yield (lambda learner, stream: None), (lambda stage: None)

@@ -55,7 +55,7 @@ def resume(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Resume a run that a crash, an error or Ctrl-C cut short: it ends as if nothing had happened.
+    """Resume an interrupted run: it ends as if nothing had happened.
 
     privol reads the rows again from the first, with the options of the run. They must be the rows that taught the
     encoding (in a pipe these are not compared) and then those that were learnt. FILE says where they are now, if they
@@ -81,7 +81,7 @@ def resume(
     from .run import learn_rows, run
 
     if (end or next_row) and (file is not None or plain or rest or (end and next_row)):
-        raise click.UsageError(f"{'--end' if end else '--next-row'} needs no rows, and so nothing else about them")
+        raise click.UsageError(f"{'--end' if end else '--next-row'} reads no rows: give no FILE and no option about it")
     path = Path(directory).absolute()
     kept = State(path).read() if path.is_dir() else None
     if kept is None:

@@ -157,8 +157,8 @@ class _RunCommand(GroupedCommand):
     default=65536,
     show_default=True,
     metavar="ROWS",
-    help="Save the run every so many rows, and every ten seconds if rows have come, so that privol resume can continue "
-    "after a crash. Until the run ends, RUN/secret holds its noise key, and RUN must not be copied. 0: save nothing.",
+    help="Rows between two saves, from which privol resume continues after a crash; the run is also saved every ten "
+    "seconds if rows have come. Until it ends, RUN/secret holds its noise key: do not copy RUN. 0: save nothing.",
 )
 @click.option(
     "--diagnostics/--no-diagnostics",
@@ -171,7 +171,7 @@ class _RunCommand(GroupedCommand):
     "--delay",
     type=int,
     metavar="ROWS",
-    help="Evaluate as if the label of a row came so many rows later. The models are the same.  [default: 0]",
+    help="Evaluate as if the label of a row came this many rows later. The models are the same.  [default: 0]",
 )
 @click.option(
     "--threads",

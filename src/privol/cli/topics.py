@@ -82,7 +82,7 @@ class GroupedCommand(click.Command):
         with formatter.section(f"All options, by topics ({ctx.command_path} --help-on TOPIC)"):
             topics = [(topic.name, topic.title) for topic in self.topics]
             learners = ("LEARNER", f"What a learner takes: {', '.join(self.learners)}")
-            formatter.write_dl([*topics, learners, (ALL, "All of these, and what else is to be known")])
+            formatter.write_dl([*topics, learners, (ALL, "All of these, with further notes")])
 
     def _records(self, ctx: click.Context) -> dict[str, tuple[str, str]]:
         """Return the help text of each option, by its parameter."""

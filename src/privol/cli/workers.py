@@ -110,7 +110,7 @@ def _check(ctx: click.Context, options: Mapping[str, Any]) -> None:
     if ctx.get_parameter_source("diagnostics") is not ParameterSource.DEFAULT and options["diagnostics"]:
         raise click.UsageError("--diagnostics needs the rows in one process: no --workers")
     if options["horizon"] == "auto":
-        raise click.UsageError("--horizon auto is for rows that nobody counts; --workers count theirs: leave it out")
+        raise click.UsageError("--workers count their rows, so --horizon auto does not apply: leave it out")
     if learns_encoding(options["file"], options["learn_schema"], options):
         raise click.UsageError(
             "--workers need to be told what the columns mean: --schema, --ranges or --x-bound; an encoding that is "

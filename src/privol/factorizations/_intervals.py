@@ -131,7 +131,7 @@ def squares_in_intervals(
 
 
 def _unit(separation: int, leaf: int, finest: int, *, words: bool) -> int:
-    """Rows of the least unit that parts a separation into so many at most; of trees one that parts every block."""
+    """Rows of the least unit that cuts a separation into at most ``finest`` parts; for trees it divides every block."""
     unit = max(1, -(-separation // finest))
     if words or leaf > unit:
         return unit

@@ -35,7 +35,7 @@ IntArray = NDArray[np.int64]
 T = TypeVar("T", np.int64, np.float64)
 
 MOST_TOGETHER = 1024
-"""Rows of a user that are looked at together. More are split into groups of so many, whose changes add up at most."""
+"""Rows of a user that are looked at together. More are split into groups of this size, whose changes at most add up."""
 
 # Sums of at most 2 * 1024 positive terms one after the other, exponents of up to 745 that are off by two units, and
 # coefficients of the square root that are off by 5 * 4096 units, twice: below 5e-12 relative. Or sums of 2**16 products

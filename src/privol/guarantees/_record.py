@@ -234,7 +234,7 @@ class Guarantee:
         if self.delta < slack:
             raise InvalidParameter(f"delta must be at least the slack, {slack!r}, found {self.delta!r}")
         if slack > 0.0 and (self.released != "models" or self.releases > 1):
-            raise InvalidParameter("kind must be another than 'approximate' but for one release of a model")
+            raise InvalidParameter("kind 'approximate' is for a single release of a model")
 
     # The four currencies. "none" is the infinite end of each scale; "approximate" has epsilon and delta alone.
 
@@ -348,7 +348,7 @@ class Guarantee:
     def user_epsilon(self, delta: float | None = None) -> float | None:
         """Epsilon at ``delta`` (as in :meth:`epsilon`) when all rows of one user change, rounded up.
 
-        ``None`` if the number of rows of a user is unknown. For "approximate" the slack is that of so many rows
+        ``None`` if the number of rows of a user is unknown. For "approximate" the slack is that of the user's rows
         (:func:`privol.guarantees.group_slack`), below which it is ``inf``.
         """
         parameter = self._user_parameter

@@ -456,13 +456,13 @@ class OnlineLearner(LedgeredModel):
             raise StateError("the run is closed; fit() or a new learner starts another, which pays again")
         if run is None and "_export" in self.__dict__:
             raise StateError(
-                "this learner is a copy of what another has released: its run goes on only there; fit() or a new "
-                "learner starts another, which pays again"
+                "this learner is a copy of what another has released, and only that one can continue the run; fit() or "
+                "a new learner starts another, which pays again"
             )
         if run is not None and run.of_stream:
             raise StateError(
-                "the run was begun by fit_stream, and its guarantee says of users or rows what only that stream keeps: "
-                "close() ends it, and another run pays again"
+                "the run was begun by fit_stream, and only that stream enforces what its guarantee says of users or "
+                "rows: close() ends it, and another run pays again"
             )
         return run
 

@@ -292,8 +292,8 @@ class OfflineLearner(LedgeredModel):
         if failure is not None:  # raised here, with no link to the solver's own error, which tells how far it came
             raise SolverFailure(
                 f"the gradient of a minimiser could not be certified to be within {failure:.3g}: nothing was released, "
-                "and the budget counts as spent, as that it failed is seen. More steps (max_iter) or a larger l2 may "
-                "help",
+                "but the budget counts as spent, because the failure is visible. More steps (max_iter) or a larger l2 "
+                "may help",
                 iterations=0,
                 reached=math.inf,
                 asked=failure,

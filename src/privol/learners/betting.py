@@ -207,7 +207,7 @@ class BANCO(_Betting):
         self.random_state = random_state
 
     def regret_bound(self, u_norm: float, n_rows: int, n_features: int | None = None) -> float:
-        """Return the bound of the expected regret against every model of one norm, after so many rows.
+        """Return the bound of the expected regret against every model of one norm, after ``n_rows`` rows.
 
         Parameters
         ----------
@@ -269,7 +269,7 @@ class AgnosticBANCO(_Betting):
     gradient_bound : float, optional
         Public bound of a row's gradient in L2 norm; longer ones are scaled to it. Default: the loss's own.
     growth : float, default=1.0
-        Above 1/2, at most 2: Y grows by so many times the squared gain; bets are smaller where it is small.
+        Above 1/2, at most 2: Y grows by ``growth`` times the squared gain; a small value makes bets smaller.
     wealth : float, default=1.0
         Initial wealth.
     direction_step : float, default=1.0

@@ -174,7 +174,7 @@ class MultiscaleSGD(GradientReportLearner):
         self.random_state = random_state
 
     def regret_bound(self, u_norm: float, n_rows: int, n_features: int | None = None) -> float:
-        """Return the bound of the expected regret against every model of one norm, after so many rows.
+        """Return the bound of the expected regret against every model of one norm, after ``n_rows`` rows.
 
         Parameters
         ----------

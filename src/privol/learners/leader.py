@@ -116,8 +116,8 @@ class DPFTRL(PartsLearner, AskingLearner[LeaderCalibration]):
         "independent". The noise then stays bounded however long the run is, and ``horizon`` may be left out for
         ``partial_fit`` and streams of unknown length: the run has no last row (2**48).
     window : int, optional
-        Instead of ``discount``: the sum is over the last so many rows, a multiple of ``batch``. ``window / batch``
-        noisy gradients are kept (at most 2**26 numbers).
+        Instead of ``discount``: the number of most recent rows that the sum covers, a multiple of ``batch``. ``window /
+        batch`` noisy gradients are kept (at most 2**26 numbers).
     gradient_bound : float, optional
         Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it. Required for ``tell``.
         The noise is then scaled to it (twice that for ``"replace"``) instead of to the loss's own gradients.

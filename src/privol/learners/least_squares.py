@@ -100,8 +100,8 @@ class PQFTL(PartsLearner, GaussianLearner[LeastSquaresCalibration]):
         "independent". The noise then stays bounded however long the run is, and ``horizon`` may be left out for
         ``partial_fit`` and streams of unknown length: the run has no last row (2**48).
     window : int, optional
-        Instead of ``discount``: the sum is over the last so many rows, a multiple of ``batch``. ``window / batch``
-        noisy moments are kept (at most 2**26 numbers).
+        Instead of ``discount``: the number of most recent rows that the sum covers, a multiple of ``batch``. ``window /
+        batch`` noisy moments are kept (at most 2**26 numbers).
     design : {"blt", "sqrt", "honaker", "smooth", "tree", "banded", "independent"}, default="blt"
         Factorisation of the running sums (:mod:`privol.factorizations`).
     buffers : int, default=4

@@ -191,7 +191,7 @@ class DOLA(NetworkLearner):
         self.random_state = random_state
 
     def regret_bound(self, n_rows: int, n_features: int | None = None) -> float:
-        """Return the bound of the expected regret of all nodes together after so many rows.
+        """Return the bound of the expected regret of all nodes together after ``n_rows`` rows.
 
         Against the best fixed point of the set, of the losses that nodes pay at their own points, batches counted by
         their means; for convex losses whose gradients are within ``gradient_bound``, chosen without looking at the
@@ -237,12 +237,12 @@ class SparseDOLA(NetworkLearner):
     randomizer : {"gaussian", "l2laplace", "laplace", "privunit", "duchi"}, default="gaussian"
         The noise; all except "gaussian" are pure. The last two need ``batch=1``.
     threshold : {"noise", "rda", "published"}, default="noise"
-        What is taken off the coordinates of p: so many standard deviations of the noise in them, which is public; or
-        ``l1`` times the lengths of all steps so far; or ``l1`` times that of the current step, as published, which
-        leaves hardly any zeros among much noise. All are free.
+        How far the coordinates of p are shrunk towards 0. "noise": ``l1`` standard deviations of their noise, which is
+        public. "rda": ``l1`` times the sum of all step lengths so far. "published": ``l1`` times the length of the
+        current step, which leaves hardly any zeros under much noise. None costs privacy.
     l1 : float, optional
-        Of "noise" the number of standard deviations, by default ``sqrt(2 log d)``: coordinates of noise alone are then
-        0 with high probability. Needed for the others.
+        For "noise" the number of standard deviations, by default ``sqrt(2 log d)``: coordinates of noise alone are then
+        0 with high probability. Required for the others.
     adjacency : {"replace", "zero_out"}, default="replace"
         What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional

@@ -24,7 +24,7 @@ Counts = tuple[int, int, float]
 Counters = Callable[[], Counts]
 """The view of a run for its account: its :data:`Counts` so far.
 
-Of a run of kind "pure" ``mu^2`` may be a part of the reservation only if so much is Gaussian differential privacy by
+Of a run of kind "pure" ``mu^2`` may be a part of the reservation only if that part is Gaussian differential privacy by
 itself; its epsilon is spent as a whole, as soon as there is a release or ``mu^2`` is above 0. So is a run of kind
 "approximate", of which ``mu^2`` is infinite once it is above 0.
 """

@@ -36,7 +36,7 @@ Parts = list[list["Account"]]
 def groups_of(accounts: Iterable[Account]) -> list[Parts]:
     """Return the groups of runs in the order of their first, and of each its parts in the order of their rows.
 
-    Runs of two parts share no row; those of one part may. Whoever opens a run is refused rows that overlap another
+    Runs of two parts share no row; those of one part may. A run is refused if its rows overlap another
     part, but two ledgers, each of which knows one of two such runs, may be included in a third.
     """
     found: dict[str, list[Account]] = {}

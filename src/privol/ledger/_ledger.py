@@ -407,7 +407,7 @@ class Ledger(Shared):
             collision = sum_up([share.bound.collision for share in shares])
             if collision > _COLLISIONS * self._rest:
                 raise BudgetExceeded(
-                    f"{account.learner}: that two users have one keyed hash would cost a delta of {collision:.3g} in "
+                    f"{account.learner}: two users with one keyed hash would cost a delta of {collision:.3g} in "
                     f"all, allowed is {_COLLISIONS * self._rest:.3g} beside a limit of delta = {self._rest:.3g}"
                 )
         total = root_up(sum_up(squares_of([*self._accounts, account])))

@@ -36,7 +36,7 @@ class PrefixSum(Sums):
         Default "blt": nearly the least noise known, with memory for ``buffers`` vectors. "tree" (Algorithm 5 of Jain,
         Kothari and Thakurta), "honaker" and "smooth" add rows up exactly, in integers. "sqrt" keeps every row
         (``horizon * dim`` at most 2**26) and takes time near the root of their number for each. "banded" is "sqrt" cut
-        off after ``bandwidth`` leaves: it keeps so many, twice, and the time for a leaf grows with their number. It is
+        off after ``bandwidth`` leaves: it keeps twice that many vectors, and the time for a leaf grows with them. It is
         there for comparison: "blt" mostly has less noise, and costs a fraction. "independent" perturbs every row: for
         uses of the differences.
     rows_per_user, user_separation : int, optional
@@ -58,8 +58,8 @@ class PrefixSum(Sums):
         every row that comes later (of later leaves). For "blt", "sqrt", "banded" and "independent". The noise of all
         sums then has a bound, and with ``horizon=None`` the run is one mechanism without a last row (2**48).
     window : int, optional
-        For sliding sums: of the last so many rows, a multiple of ``leaf``. Otherwise as ``discount``, which excludes
-        it; ``window / leaf`` noisy vectors are stored (at most 2**26 numbers).
+        For sliding sums: the number of most recent rows that a sum covers, a multiple of ``leaf``. Otherwise as
+        ``discount``, which excludes it; ``window / leaf`` noisy vectors are stored (at most 2**26 numbers).
     first_epoch : int, default=1024
         Leaves of the first epoch, if the horizon is not known.
     calibration : {"tight", "published"}, default="tight"
@@ -86,7 +86,7 @@ class PrefixSum(Sums):
     Raises
     ------
     InvalidParameter
-        If a parameter is out of its range, or sums of so many rows do not fit the integers at this noise.
+        If a parameter is out of its range, or the sums over the horizon do not fit the integers at this noise.
     BudgetExceeded
         If the ledger cannot carry the run.
 

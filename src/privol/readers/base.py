@@ -116,9 +116,9 @@ class Facts:
     conditions : tuple of str
         What a guarantee takes for granted, one sentence each.
     rows_per_user : int or None
-        The most rows of one user that are handed out.
+        The most rows of one user that are yielded.
     user_separation : int
-        Any two rows of one user are at least this many rows apart, as handed out.
+        Any two rows of one user are at least this many rows apart among those yielded.
     users_fixed : bool
         Whether neighbouring streams have the same users, so that what becomes of a row may depend on rows of other
         users. Otherwise all rows of one user may become those of a user who has no others.

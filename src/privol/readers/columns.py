@@ -1,6 +1,6 @@
 """Inputs of named, typed columns.
 
-There are two families of readers. Readers of rows (arrays, libsvm) hand out (X, y) themselves. Readers of columns (CSV,
+There are two families of readers. Readers of rows (arrays, libsvm) yield (X, y) themselves. Readers of columns (CSV,
 JSON lines, Parquet, Arrow, frames) only hand out the columns that are asked for, as numbers or as text; an encoder says
 which columns it needs and makes rows of them. A new format of columns is one subclass of :class:`Columns`, and schemas
 work with it at once.

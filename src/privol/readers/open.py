@@ -171,7 +171,7 @@ def _open_source(url: str, options: Options) -> Columns:
 
 
 def format_of(data: str | os.PathLike[str]) -> Format:
-    """Return the format of a file, or of the first file of a folder, told by its first bytes, its name or its look."""
+    """Return the format of a file, or of the first file of a folder, recognised by first bytes, name or first lines."""
     given = place_of(data)
     place = given.places[0] if isinstance(given, Folder) else given
     return _sniffed(LineFile(place))[0]

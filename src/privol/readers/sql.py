@@ -372,7 +372,7 @@ class _Digest:
             if self._known is not None and self._hash.digest() != self._known[rows]:
                 raise StreamError(
                     f"{name}: the first {rows:,} rows are not those that were read before: rows were inserted or "
-                    "deleted among them since, and nobody can tell any more which of them taught the encoding",
+                    "deleted among them since, so it is unknown which of them taught the encoding",
                     row=rows,
                 )
         self._hash.update(keys[at:].data)

@@ -92,14 +92,14 @@ class KnowsTaught:
             raise StateError(f"{self._files.folder / TAUGHT}: cannot be read: {error!r}") from error
         if blocks is None or known is None:
             raise StateError(
-                f"{self.directory}: the rows that taught the encoding are to be compared with those that come now, and "
-                "an input that can be read only once does not let them: take a file or a frame, and another directory"
+                f"{self.directory}: the rows that taught the encoding must be compared with those that come now, which "
+                "an input that can be read only once does not allow: take a file or a frame, and another directory"
             )
         found = _digests(key, blocks)
         if found[0] != known:
             raise StateError(
                 f"{self.directory}: the first rows of the stream are not those that taught the encoding which is kept "
-                "here: one of these may come again among the others, and would pay for both"
+                "here: a row could teach the encoding and then the model, which the guarantee excludes"
             )
         if users is not None and found[1] != users:  # older records do not state the users
             raise StateError(

@@ -107,7 +107,7 @@ class Together(Alone):
             return None
         wanted = int(rounds.min()) * int(self._spread.unit)
         if wanted not in rows:
-            raise StateError(f"what was kept of round {rounds.min()}, which another rank goes on from, is not here")
+            raise StateError(f"the state of round {rounds.min()}, from which another rank continues, is not kept here")
         return wanted
 
     def meet(self) -> None:

@@ -168,7 +168,7 @@ class CappedColumns(ColumnsAround):
         done = 0
         while done < rows:
             if not self._whose or self._whose[0][0] > first + done:
-                raise StreamError(f"{self.name}: it is not known whose row {first + done} is")
+                raise StreamError(f"{self.name}: row {first + done} has no known user")
             start, users = self._whose[0]
             part = users.slice(first + done - start, rows - done)
             here = done + np.flatnonzero(part.is_valid().to_numpy(zero_copy_only=False))

@@ -30,8 +30,8 @@ def gone_on(source: Source, key: bytes, rows: int, seen: Seen, *, skip: bool) ->
     if isinstance(source, CountedRows):
         if rows:
             raise StreamError(
-                f"{source.name}: rows that taught are counted by users too, and whose these were is not kept: such a "
-                "stream is read from its beginning"
+                f"{source.name}: the users of the rows that taught are counted, but not kept: give such a stream "
+                "from its beginning"
             )
         return source.named(key)
     return _after(source, rows, skip=skip)
@@ -42,7 +42,7 @@ def _after(source: Source, rows: int, *, skip: bool) -> Source:
         return source
     if isinstance(source, DelayedSource):
         raise StreamError(
-            f"{source.name}: rows that wait for their label are in no checkpoint: a stream with [delay] is read from "
+            f"{source.name}: checkpoints do not hold rows that wait for their label: give a stream with [delay] from "
             "its beginning"
         )
     if not skip:

@@ -147,7 +147,7 @@ class CappedSource(Wrapper):
             table.enter(np.ascontiguousarray(found["user"][kept]), at + kept)
             at += len(found)
         if at != self._rows:
-            raise StreamError(f"{self.name}: of {self._rows:,} rows it is known of {at:,} whose they are")
+            raise StreamError(f"{self.name}: the users are known of {at:,} of {self._rows:,} rows")
         table.go_on(at)
         return table
 

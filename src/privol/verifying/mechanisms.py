@@ -38,7 +38,7 @@ class Mechanism(
 
     ``price``: for a number of a user's rows at a distance, a mu, or of ``pure`` an epsilon; NotChecked where only
     their number times that of one is known. ``slack``: of what is proved at one delta, that delta. ``most``: number of
-    releases that it is the price of; ``first``: the price of the first so many; ``ends``: rows before the only one."""
+    releases that it is the price of; ``first``: that of a number of the first; ``ends``: rows before the only one."""
 
 
 def mechanism_of(record: Record) -> Mechanism:
