@@ -287,8 +287,8 @@ def test_pairs_are_neighbours_in_the_domain(adjacency):
         ([["a"]], [[0.0]], "replace", "rows of 1 numbers each"),
         ([[0.0]], [[0.0]], "replace", "found 0 that differ"),
         ([[0.0], [1.0]], [[1.0], [0.0]], "replace", "found 2 that differ"),
-        ([[0.0]], [[0.0], [1.0]], "replace", "as many rows, found 1 and 2"),
-        ([[0.0]], [[1.0]], "add_remove", "one row that one of them has more"),
+        ([[0.0]], [[0.0], [1.0]], "replace", "equally many rows, found 1 and 2"),
+        ([[0.0]], [[1.0]], "add_remove", "but for one row that only one of them has"),
         ([[0.5]], [[1.0]], "zero_out", "row 1 must be zeros"),
     ],
 )
@@ -496,7 +496,7 @@ def test_exact_deltas():
     [
         ([0.5, 0.4], [0.5, 0.5], "first must sum to 1"),
         ([0.5, 0.5], [1.5, -0.5], "outcome 1 of second must be at least 0"),
-        ([0.5, 0.5], [1.0], "as many outcomes, found 2 and 1"),
+        ([0.5, 0.5], [1.0], "equally many outcomes, found 2 and 1"),
         ("yes", [1.0], "must be probabilities or a distribution"),
     ],
 )

@@ -59,7 +59,7 @@ def test_what_is_released_is_saved_and_loaded(name, tmp_path):
     assert "clipped_rows" not in json.dumps(record)
     with pytest.raises(NotFittedError, match="no ledger"):
         _ = again.ledger_
-    with pytest.raises(StateError, match="is over or goes on elsewhere"):
+    with pytest.raises(StateError, match="is over or continues elsewhere"):
         again.set_params(horizon=N, releases="all").partial_fit(rows[:5], model.predict(rows)[:5])
 
 
@@ -202,7 +202,7 @@ def test_what_a_kept_run_refuses_before_anything_is_spent(tmp_path):
             model.fit_stream(data, target="goal", checkpoint=State(tmp_path / "R"))
         return model
 
-    refused(r"releases='last' has nothing to go on from", releases="last")
+    refused(r"a run with releases='last' cannot be continued", releases="last")
     assert refused(r"needs a ledger that does", ledger=Ledger()).ledger.accounts == ()
     with pytest.raises(Stop):
         PrivateClassifier(epsilon=30.0).fit_stream(

@@ -99,7 +99,7 @@ def test_a_block_with_a_surplus_row_is_refused_and_does_not_count():
 
 def test_users_need_a_budget_for_them():
     made = PrivateRegressor(horizon=N)
-    with pytest.raises(InvalidParameter, match="rows_per_user says for how many rows"):
+    with pytest.raises(InvalidParameter, match="rows_per_user must be the most rows of each"):
         made.partial_fit(X[:, :2].astype(float), np.zeros(N), users=USERS)
 
 

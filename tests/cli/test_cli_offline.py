@@ -385,7 +385,7 @@ def test_a_full_disk(here, clinic, monkeypatch, where):
     assert entry.mu_squared == pytest.approx(reserved, rel=1e-8)
     result = privol_cli("resume", "R")
     if where == "seal":
-        assert (result.exit_code, "nothing to go on from" in result.stderr) == (IO, True)
+        assert (result.exit_code, "nothing to resume" in result.stderr) == (IO, True)
         assert json.loads(privol_cli("resume", "R", "--end", "--json").stdout)["status"] == "ended"
     else:
         assert result.exit_code == OK, result.output
@@ -455,7 +455,7 @@ def test_killed_before_the_release(here, clinic, where):
     before = Path("R/ledger.jsonl").read_bytes()
     result = privol_cli("resume", "R")
     assert result.exit_code == IO
-    assert "nothing to go on from. Nothing was released, but its budget counts as spent" in result.stderr
+    assert "nothing to resume. Nothing was released, but its budget counts as spent" in result.stderr
     assert privol_cli("resume", "R", "train.csv").exit_code == USAGE
     assert privol_cli(*run_of(name)).exit_code == IO
     assert Path("R/ledger.jsonl").read_bytes() == before

@@ -127,7 +127,7 @@ def test_refusals_leave_nothing(files):
         (("--workers", "0"), "is not a number of threads, mpi, or a URL"),
         (("--workers", "2", "--diagnostics"), "--diagnostics needs the rows in one process"),
         (("--workers", "2", "--private-metrics", "0.1"), "--private-metrics needs the rows in one process"),
-        (("--workers", "2", "--horizon", "auto"), "--horizon auto is for rows that nobody counts"),
+        (("--workers", "2", "--horizon", "auto"), "count their rows, so --horizon auto does not apply"),
         (("--workers", "2", "--learner", "pigd"), "--workers is for --learner adaptive, dpftrl"),
         (("--workers", "2", "--batch", "10"), "at least 64"),
         (("--workers", "2", "--rows-per-user", "2", "--user-separation", "9"), "--user-separation must be 1 for parts"),

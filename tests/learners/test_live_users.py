@@ -193,9 +193,9 @@ def test_a_second_thread_waits():
 def test_what_is_refused():
     X, y = rows(4)
     users = list("abcd")
-    with pytest.raises(InvalidParameter, match="rows_per_user says for how many rows"):
+    with pytest.raises(InvalidParameter, match="rows_per_user must be the most rows of each"):
         privol.DPFTRL(**WORDS).partial_fit(X, y, [0, 1], users=users)
-    with pytest.raises(InvalidParameter, match="rows_per_user says for how many rows"):
+    with pytest.raises(InvalidParameter, match="rows_per_user must be the most rows of each"):
         privol.MIOGD(horizon=9).partial_fit(X, y, [0, 1], users=users)
     told = made(privol.DPFTRL, 2, 1, gradient_bound=1.0)
     with pytest.raises(InvalidParameter, match=r"users must have shape \(4,\)"):
@@ -268,5 +268,5 @@ def test_a_fit_of_all_rows_at_once_counts_users(kind):
     assert "nobody checks" not in promise.sentence()
     with pytest.raises(InvalidRow, match="row 161: its user has 2 rows already"):
         kind(**words).fit(X, y, users=users)
-    with pytest.raises(InvalidParameter, match="rows_per_user says for how many rows"):
+    with pytest.raises(InvalidParameter, match="rows_per_user must be the most rows of each"):
         kind(**{**words, "rows_per_user": None}).fit(X, y, users=users)

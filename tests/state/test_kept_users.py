@@ -214,7 +214,7 @@ def test_rows_that_wait_for_their_label_are_read_again(tmp_path):
 
     with pytest.raises(OSError, match="gone"):
         learner("null").fit_stream(delayed(stop=3), checkpoint=State(run, every=1))
-    with pytest.raises(StreamError, match=r"a stream with \[delay\] is read from its beginning"):
+    with pytest.raises(StreamError, match=r"give a stream with \[delay\] from its beginning"):
         learner("null").fit_stream(delayed(), checkpoint=State(run, rest=True))
     assert learner("null").fit_stream(delayed(), checkpoint=State(run)).n_rows_ == 3
 

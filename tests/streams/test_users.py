@@ -526,5 +526,5 @@ def test_users_of_rows_that_were_handed_out_must_all_be_known():
     known = SimpleNamespace(**words, _seen=tuple, _rows=0)
     CappedSource._table(known)
     known._rows = 5
-    with pytest.raises(StreamError, match=r"rows\.csv: of 5 rows it is known of 0 whose they are"):
+    with pytest.raises(StreamError, match=r"rows\.csv: the users are known of 0 of 5 rows"):
         CappedSource._table(known)

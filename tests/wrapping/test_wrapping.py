@@ -182,7 +182,7 @@ def test_an_update_that_is_not_deterministic_is_caught():
         (lambda: wrapped(adjacency="add"), "adjacency"),
         (lambda: wrapped(ledger=3), "ledger must be"),
         (lambda: wrapped(release=N + 1), "release"),
-        (lambda: largest_ratio(mean, START, [1], [], sensitivity=1.0), "rows and others must be as many"),
+        (lambda: largest_ratio(mean, START, [1], [], sensitivity=1.0), "rows and others must be equally many"),
         (lambda: largest_ratio(mean, START, ROWS, ROWS, sensitivity=1.0, read=of_mean, changed=[N + 1]), "changed"),
     ],
 )

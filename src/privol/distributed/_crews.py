@@ -92,8 +92,8 @@ class Crew(ABC):
             If this process is the curator of every fit, as it is of a crew whose workers are threads or a cluster's.
         """
         raise StateError(
-            f"this process is the curator of a {type(self).__name__}, and has no other process to serve: session() asks "
-            "its workers; serve() is for the other ranks of a RankCrew, and for crews of your own that have such processes"
+            f"this process is the curator of a {type(self).__name__}, and has no other process to serve: session() "
+            "asks its workers; serve() is for the other ranks of a RankCrew, and for crews of your own like it"
         )
 
 
