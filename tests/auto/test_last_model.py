@@ -161,7 +161,7 @@ def test_incompatible_parameters_are_refused():
         PrivateRegressor(releases="first").fit(X, NUMBERS)
     for call in (lambda m: m.partial_fit(X, LABELS), lambda m: m.learn_one(X.iloc[0].to_dict(), "ill")):
         model = PrivateClassifier(releases="last")
-        with pytest.raises(InvalidParameter, match=r"fit and fit_stream have.*releases='all'"):
+        with pytest.raises(InvalidParameter, match=r"by fit or fit_stream.*releases='all'"):
             call(model)
         assert model._ledger().accounts == ()
     with pytest.raises(BudgetExceeded):

@@ -268,7 +268,7 @@ def test_an_empty_ledger(tmp_path):
 def test_errors(tmp_path, run):
     path = journal(tmp_path / "b.jsonl", ("PIGD", "gdp", 0.2))
     code, message = error_of(tmp_path)
-    assert (code, message.startswith(f"{tmp_path}: no ledger is here (ledger.jsonl); a run whose")) == (IO, True)
+    assert (code, message.startswith(f"{tmp_path}: no ledger is here (ledger.jsonl); a learner")) == (IO, True)
     code, message = error_of(tmp_path / "nowhere")
     assert (code, message) == (IO, f"{tmp_path / 'nowhere'}: No such file or directory")
     other = journal(tmp_path / "zero.jsonl", ("PIGD", "gdp", 0.2, {"adjacency": "zero_out"}))

@@ -9,6 +9,7 @@ import json
 import os
 import pkgutil
 import runpy
+import site
 import socket
 import sys
 import types
@@ -116,7 +117,8 @@ def begin(words: list[str]) -> None:
 
 if __name__ == "__main__":
     GIVEN = [path for path in os.environ["PYTHONPATH"].split(os.pathsep) if path]
-    BASE = [path for path in sys.path[1:] if path not in GIVEN]  # the interpreter's own
+    OWN = site.getsitepackages()  # where privol may be installed, so that these were given too
+    BASE = [path for path in sys.path[1:] if path in OWN or path not in GIVEN]  # the interpreter's own
     warm()
     gc.collect()
     gc.freeze()  # children that do not touch inherited memory start sooner
