@@ -1,11 +1,12 @@
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._text import Form
 
+@final
 class RowCode:
     def __init__(
         self,
