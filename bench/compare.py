@@ -304,6 +304,35 @@ def whole_table(
     return table
 
 
+def evaluation(rows: int) -> list[Row]:
+    """Progressive evaluation with all metrics, beside the same stream learnt without it; times by the clock."""
+    from privol import DPFTRL, NOGD, PIGD, AdaptiveFTRL
+    from privol.evaluate import progressive
+    from privol.streams import open_stream
+
+    X, y = data(rows)
+    blocks = [(X[i : i + 16384], y[i : i + 16384]) for i in range(0, rows, 16384)]
+    table, model = [], of_noise(DIM) + of_release(DIM)
+    scored = of_row(FEATURES) + Work(multiply_adds=DIM, exponentials=1)  # learnt, and a score
+    for kind, needed, parameters in (
+        (AdaptiveFTRL, scored, {}),
+        (DPFTRL, scored + of_sums(DIM) + model, {}),
+        (PIGD, scored, {"release": 1000}),
+        (NOGD, scored + model, {}),
+    ):
+
+        def learnt(kind: Any = kind, parameters: Any = parameters) -> None:
+            kind(horizon=rows, **parameters).fit_stream(open_stream(blocks, classes=LABELS))
+
+        def evaluated(kind: Any = kind, parameters: Any = parameters) -> None:
+            progressive(kind(horizon=rows, **parameters), open_stream(blocks, classes=LABELS))
+
+        name, limit, clock = f"progressive evaluation, {kind.__name__}", needed.limit("ns/row"), time.perf_counter
+        row = pair(name, "ns/row", rows, evaluated, learnt, "learning alone", limit, aim="0.5x", clock=clock)
+        table.append(row)
+    return table
+
+
 def noise(rows: int) -> list[Row]:
     """Cryptographic lattice Gaussian against NumPy's."""
     from privol.noise import Gaussian
@@ -359,14 +388,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
     parser.add_argument("--rows", type=int, help="so many rows")
-    parser.add_argument("--only", default="", help="learners, two_cores, one_row, noise or memory")
+    parser.add_argument("--only", default="", help="learners, two_cores, one_row, evaluation, noise or memory")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     rows = arguments.rows or (50_000 if arguments.quick else 500_000)
     table: list[Row] = []
     set_threads(1)
     print(machine())
-    for suite in (learners, two_cores, one_row, noise, memory):
+    for suite in (learners, two_cores, one_row, evaluation, noise, memory):
         if arguments.only in suite.__name__:
             table += suite(rows)
     threads = "one thread where it says no other"

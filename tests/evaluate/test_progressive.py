@@ -335,6 +335,15 @@ def test_the_area_under_the_curve_is_within_its_stated_error():
     assert zeros.area() == (0.5, 0.0)
 
 
+def test_the_area_of_more_pairs_than_an_integer_can_count():
+    scores, positive = np.array([-1.0, 0.0, 0.0, 0.5, 0.5, 2.0]), np.array([False, False, True, False, True, True])
+    histogram = ScoreHistogram()
+    histogram.add(scores, positive)
+    few = histogram.area()
+    histogram.counts *= 10**9
+    assert histogram.area() == pytest.approx(few, rel=1e-15)
+
+
 def test_bins_are_monotone():
     grid = np.concatenate([-np.logspace(30, -30, 3001), [0.0], np.logspace(-30, 30, 3001)])
     histogram = ScoreHistogram()

@@ -42,8 +42,8 @@ class ScoreHistogram:
 
     def area(self) -> tuple[float, float] | None:
         """Return the area under the ROC curve and a bound of its error; ``None`` without rows of both classes."""
-        used = np.flatnonzero(self.counts[0] | self.counts[1])
-        return _area(self.counts[:, used], used)
+        negative, positive = self.counts
+        return _area(negative, positive, int(negative[_HALF] * positive[_HALF]))
 
 
 class RecentScores:
@@ -61,9 +61,17 @@ class RecentScores:
         places = np.concatenate([np.empty(0, dtype=np.int64), *self._places])
         self._places = []
         histogram.count(places)
-        used, own = np.unique(places % _BINS, return_inverse=True)
-        counts = np.bincount(own + (places >= _BINS) * len(used), minlength=2 * len(used))
-        return _area(counts.reshape(2, -1), used)
+        if not len(places):
+            return None
+        positive = places >= _BINS
+        keys = np.sort(2 * (places - positive * _BINS) + positive)  # by bins, then by classes
+        bins = keys >> 1
+        ends = np.append(np.flatnonzero(bins[1:] != bins[:-1]), len(bins) - 1)  # the last row of each bin
+        rows = np.diff(ends, prepend=-1)
+        of_positive = np.diff(np.cumsum(keys & 1)[ends], prepend=0)
+        of_negative = rows - of_positive
+        zero = int((of_negative * of_positive)[bins[ends] == _HALF].sum())
+        return _area(of_negative, of_positive, zero)
 
 
 def _bins_of(scores: FloatArray) -> NDArray[np.int64]:
@@ -73,13 +81,14 @@ def _bins_of(scores: FloatArray) -> NDArray[np.int64]:
     return bins
 
 
-def _area(counts: NDArray[np.int64], bins: NDArray[np.int64]) -> tuple[float, float] | None:
-    """Area and bound from the counts of both classes in the bins that are not empty, in order."""
-    negative, positive = counts.astype(np.float64)
-    pairs = float(negative.sum()) * float(positive.sum())
-    if pairs == 0.0:
+def _area(negative: NDArray[Any], positive: NDArray[Any], zero: int) -> tuple[float, float] | None:
+    """Area and bound from the counts of both classes in ascending bins; ``zero``: pairs in the bin of the score 0."""
+    below: NDArray[Any] = np.cumsum(negative)  # and in the bin itself
+    pairs = int(below[-1]) * int(positive.sum())
+    if pairs == 0:
         return None
-    below = np.cumsum(negative) - negative
-    same: Any = negative * positive
-    area = float(np.sum(positive * below) + 0.5 * np.sum(same)) / pairs
-    return min(area, 1.0), 0.5 * float(np.sum(same[bins != _HALF])) / pairs
+    if pairs >= 2**62:  # integers, which are faster, would overflow
+        negative, positive, below = (counts.astype(np.float64) for counts in (negative, positive, below))
+    # for integers einsum is faster than @
+    same, ordered = (float(np.einsum("i,i", positive, counts)) for counts in (negative, below))
+    return min((ordered - 0.5 * same) / pairs, 1.0), 0.5 * (same - zero) / pairs
