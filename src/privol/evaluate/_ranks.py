@@ -43,7 +43,7 @@ class ScoreHistogram:
     def area(self) -> tuple[float, float] | None:
         """Return the area under the ROC curve and a bound of its error; ``None`` without rows of both classes."""
         negative, positive = self.counts
-        return _area(negative, positive, int(negative[_HALF] * positive[_HALF]))
+        return _area(negative, positive, int(negative[_HALF]) * int(positive[_HALF]))
 
 
 class RecentScores:
