@@ -29,7 +29,7 @@ _NO_DELTA = 1e-6  # where no run has a delta
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def account(runs: tuple[str, ...], delta: float | None, as_json: bool) -> None:
-    """Show which runs spent how much privacy of the same rows, and the total.
+    """Show how much privacy runs on the same rows have spent.
 
     RUN is the directory of a run, whose ledger.jsonl is read, or the journal of a ledger (Ledger(journal=...) in
     Python). All runs are composed as if they had the same rows. Runs that a journal states to be on different rows of

@@ -86,7 +86,7 @@ def arena(
     quiet: bool,
     **of_file: Any,
 ) -> int:
-    """Let learners run side by side at equal privacy, on many streams. NOT PRIVATE.
+    """Compare learners at equal privacy on many streams. NOT PRIVATE.
 
     FILES are tables in text (CSV, perhaps compressed), and TOML files that list tables: [[stream]] with name, file,
     target, columns, header, sep, order ("file" or "shuffled"), regression, schema, seen. Without FILES and generators

@@ -26,8 +26,8 @@ __all__ = ["AUDITED", "audit"]
 AUDITED = (*(entry.name for entry in TABLE), "prefix")
 
 
-@click.command()
-@click.argument("learner", type=click.Choice(AUDITED), required=False)
+@click.command(epilog=f"LEARNER is one of {', '.join(AUDITED)}.")
+@click.argument("learner", type=click.Choice(AUDITED), required=False, metavar="[LEARNER]")
 @program_options
 @click.option(
     "--epsilon", "epsilons", type=float, multiple=True, help="Budget; may be given several times.  [default: 0.5, 1, 4]"
@@ -113,10 +113,11 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
 @click.option("--seed", type=int, help="For the same noise again.  [default: keys from the operating system]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def audit(learner: str | None, epsilons: tuple[float, ...], as_json: bool, seed: int | None, **options: Any) -> int:
-    """Try to refute what a learner claims, by many runs on two neighbouring streams.
+    """Try to refute a learner's claim on two neighbouring streams.
 
-    Or what any other program claims: --command names one that reads rows and prints what it releases, as
-    docs/audit_programs.md says; --callable a function of Python. Neighbouring tables are found by search.
+    Each is learnt many times, by LEARNER. The claim may also be any other program's: --command names one that reads
+    rows and prints what it releases, as docs/audit_programs.md says; --callable a function of Python. Neighbouring
+    tables are found by search.
 
     No data is needed: streams and parameters are the worst cases of the proofs, as far as they are known. Prints
     the claim and lower bounds on epsilon and mu, each with the stated confidence. A bound above the claim refutes it

@@ -42,7 +42,9 @@ LEARNERS = tuple(entry.name for entry in TABLE if entry.group == "nodes")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def dola(timeout: float, **options: Any) -> None:
-    """Let nodes that exchange noisy parameters learn together (DOLA), over the ranks of an MPI job.
+    """Let nodes learn together over MPI, by DOLA.
+
+    Nodes exchange noisy parameters. They are spread over the ranks of an MPI job.
 
     With one FILE, row k is node (k - 1) mod NODES's, and every rank reads the file and keeps the rows of its nodes;
     with several, each is the rows of one node, all equally many, and only the rank that has the node reads it. Without

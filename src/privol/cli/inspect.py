@@ -187,7 +187,7 @@ _PRIVATE = ("epsilon", "delta", "adjacency", "drop", "cross", "columns", "ledger
 @click.option("--seed", type=int, help="Reproducible noise, for tests: the schema says that it is NOT PRIVATE.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def info(file: str | None, private: bool, as_json: bool, **options: Any) -> None:
-    """Draft a schema for a table; without FILE: show versions and choices of this installation.
+    """Draft a schema for FILE; without FILE, show versions.
 
     The draft is TOML, with a guess for each column: numbers and their range, levels, columns to drop, columns that may
     name a person. It is derived from the rows, which are private. Replace or confirm each line by public knowledge (a

@@ -22,11 +22,11 @@ _NAME = "report.html"
     help="Leave out all that is NOT PRIVATE, so that the file may be published with the model.",
 )
 def report(run: str, out: str | None, public: bool) -> None:
-    """Write a report of RUN into one HTML file, which needs no network and no script.
+    """Write a report of RUN into one HTML file.
 
-    It has the guarantee (in a sentence and in full), what was learnt, what the model makes of each column with bands of
-    the noise, the budget over time, the quality of the run (marked NOT PRIVATE), a model card, configuration and
-    environment.
+    It needs no network and no script. It has the guarantee (in a sentence and in full), what was learnt, what the model
+    makes of each column with bands of the noise, the budget over time, the quality of the run (marked NOT PRIVATE), a
+    model card, configuration and environment.
 
     The file contains figures that are not private, so only you can read it. --public leaves these figures out.
 

@@ -42,7 +42,7 @@ def reproduce(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Measure tables and figures of the source papers again, and compare. NOT PRIVATE.
+    """Measure figures and tables of the papers again. NOT PRIVATE.
 
     NAME is a figure by the paper's own number ("jain2012 fig. 2a", or jain2012-fig-2a), a paper (jain2012), or all.
     The verdict of each: "agrees" if every number of the paper is met within the stated tolerance and every

@@ -52,10 +52,10 @@ Offline learners (objective-perturbation, output-perturbation, pol) take all row
 they need no --horizon, and have no schedule and no checkpoints. Diagnostics put it beside a constant.
 
 Ctrl-C stops a run without another release and leaves RUN with what was released and spent by then; privol resume goes
-on with it, as after a crash. A run that an error ends before a row was learnt leaves nothing: as no model was handed
-out, nothing is spent, unless rows have taught what the columns mean: then the ledger stays. The fit of an offline
-learner has nothing to go on from: Ctrl-C leaves and spends nothing, and a fit that fails or is killed leaves RUN
-without a model and with its budget spent.
+on with it, as after a crash. If an error ends a run before it learns a row, no model was released and nothing is spent
+or left, unless rows have taught what the columns mean: then the ledger stays. An offline learner cannot be resumed. Its
+budget counts as soon as the ledger has it: Ctrl-C before that leaves and spends nothing; after that, Ctrl-C, an error
+or a crash leaves RUN without a model and with its budget spent.
 
 \b
 More examples:

@@ -21,7 +21,7 @@ _WORDS = {True: "holds", False: "DOES NOT HOLD", None: "not checked"}
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def verify(runs: tuple[str, ...], ledger: str | None, as_json: bool) -> None:
-    """Check the guarantee of one or several RUNs again, from public records alone.
+    """Check the guarantee of RUNs again, from public records.
 
     From run.json and ledger.jsonl an independent program recomputes the sensitivity to one row and to all rows of a
     user, the noise that this needs, the cost of all mechanisms together, and the resulting epsilon. It consists of two
