@@ -207,6 +207,24 @@ def test_fit_spends_what_learn_does():
         PrivateEncoder(adjacency="zero_out", ledger=ledger).fit(table)
 
 
+@pytest.mark.parametrize("whole_batches", [0, 1])
+def test_rows_that_cannot_be_read_cost_nothing_until_one_has_taught(whole_batches):
+    """A batch of the first phase alone has shown nothing yet, but it was counted, so it is paid for."""
+
+    class Torn(FrameColumns):
+        def batches(self, *asked):
+            for number, batch in enumerate(super().batches(*asked)):
+                yield from [batch.slice(0, 5)] * whole_batches
+                raise StreamError(f"torn at batch {number}")
+
+    ledger = Ledger()
+    with pytest.raises(StreamError, match="torn at batch 0"):
+        PrivateEncoder(epsilon=1.0, ledger=ledger).learn(Torn(frame()), False, Labels(None, None), whole=True)
+    (account,) = ledger.entries()
+    assert not account.open
+    assert ledger.spent.mu == (pytest.approx(gdp_mu(1.0, 1e-6)) if whole_batches else 0.0)
+
+
 def test_a_pipeline_pays_for_both():
     table = frame()
     y = (table["town"] == "Oslo").to_numpy()

@@ -59,6 +59,7 @@ class Lesson:
         self._account: Account | None = None
         self._taken = 0
         self._come = [0]  # including those that wait to be taken
+        self._counting = [False]  # whether the run has got a row: before that, nothing depends on any
 
     def read_as(self, columns: Columns) -> None:
         """Have an input read as this lesson needs it; raise StreamError if a column cannot be of its kind."""
@@ -66,7 +67,7 @@ class Lesson:
         columns.written = self._written
 
     def begin(self) -> Lesson:
-        """Reserve the cost before any row is read; from here on it counts as spent.
+        """Reserve the cost before any row is read; it counts as spent once a row has come.
 
         Raises
         ------
@@ -75,8 +76,8 @@ class Lesson:
         """
         self._run, self._account = self._begin()
         # the ledger must not keep the rows' counts alive
-        come, square = self._come, square_up(self._account.guarantee.mu)
-        self._account.attach(lambda: (come[0], 1, square))
+        come, counting, square = self._come, self._counting, square_up(self._account.guarantee.mu)
+        self._account.attach(lambda: (come[0], 1, square) if counting[0] or come[0] else (0, 0, 0.0))
         return self
 
     @property
@@ -117,6 +118,7 @@ class Lesson:
         if run is None or account is None or account.closed:
             raise StateError("these rows are to teach an encoding that is not being learnt")
         account.ask()
+        self._counting[0] = True
         try:
             used = run.take(rows)
             self._taken += used

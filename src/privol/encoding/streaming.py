@@ -125,8 +125,8 @@ class StreamEncoder:
         Raises
         ------
         StreamError, InvalidParameter
-            If the rows cannot be read, or too little of them exceeds the noise. The budget counts as spent once the
-            first row was read.
+            If the rows cannot be read, or too little of them exceeds the noise. The budget counts as spent if rows
+            were read before.
         BudgetExceeded
             If the ledger cannot carry it. Nothing was read.
         """
