@@ -247,9 +247,9 @@ class Windows(Unshared):
     on_window : callable, optional
         Called with every :class:`MetricsWindow`.
     keeper : Keeper, optional
-        Keeps the run on the disk, and the key of the windows' noise. Windows are then handed out by :meth:`finish` and
-        :meth:`leave` alone: what they tell of rows may be seen only when these are kept, and the journal has the
-        windows themselves, with which they are compared if they are released once more.
+        Keeps the run on the disk, and the key of the windows' noise. Only :meth:`finish` and :meth:`leave` return
+        windows then: what they tell of rows may be seen only when these are kept, and the journal has the windows
+        themselves, with which they are compared if they are released once more.
     delay : int
         Rows after which a label was known.
     """

@@ -34,7 +34,7 @@ class Sink(Protocol):
 
 
 class Ahead:
-    """A stream that is read at least ``lag`` rows ahead of the rows it hands out, which the watch evaluates meanwhile.
+    """A stream that reads at least ``lag`` rows ahead of those it yields; the watch evaluates them meanwhile.
 
     Memory: ``lag`` rows and two blocks. ``null`` says what :func:`sound_rows` makes of a column index outside the rows.
     """

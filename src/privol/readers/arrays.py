@@ -245,7 +245,7 @@ class BlocksSource(Source):
                 raise StreamError(f"{self.name}: no rows, at least one is needed")
         else:
             # The number of features must be known before the first row is learnt,
-            # so the first block has been taken and is handed out later.
+            # so the first block is read here and yielded later.
             peeked, _ = self._checked(first, 1)
             self._blocks = lambda: chain([first], rest)
         self.n_features, self.sparse = peeked.shape[1], sp.issparse(peeked)

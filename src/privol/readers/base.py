@@ -87,8 +87,8 @@ class Piece(NamedTuple):
 # Whose row it is, by a keyed hash (zeros for a null row), and its number in the input, from 1.
 SEEN = np.dtype([("user", "<u8", (2,)), ("row", "<i8")])
 
-# No rows: the input has nothing more for now, so rows that wait for their block to fill are handed out. Sources that
-# wrap a source pass this on unchanged.
+# No rows: the input has nothing more for now, so a block is yielded before it is full. Sources that wrap a source pass
+# this on unchanged.
 PAUSE = Piece(np.empty((0, 0)), None)
 
 

@@ -1,7 +1,7 @@
 """Inputs of named, typed columns.
 
 There are two families of readers. Readers of rows (arrays, libsvm) yield (X, y) themselves. Readers of columns (CSV,
-JSON lines, Parquet, Arrow, frames) only hand out the columns that are asked for, as numbers or as text; an encoder says
+JSON lines, Parquet, Arrow, frames) yield only the columns that are asked for, as numbers or as text; an encoder says
 which columns it needs and makes rows of them. A new format of columns is one subclass of :class:`Columns`, and schemas
 work with it at once.
 """
@@ -92,7 +92,7 @@ class Columns(Reader):
 
         A cell that is
         not of its kind raises StreamError with its 1-based row, its column, what was found and what is allowed, before
-        its batch is handed out. ``limit`` is the number of rows wanted in a batch; ``progress`` is called with the
+        its batch is yielded. ``limit`` is the number of rows wanted in a batch; ``progress`` is called with the
         fraction of the input consumed. None in place of a batch says that the input pauses.
         """
 

@@ -153,7 +153,7 @@ class LineFile:
         if isinstance(source, (str, os.PathLike)) and os.fspath(source) != "-":
             source = LocalFile(Path(source))
         self.live = False
-        # For an input that is read once: what has been read of it, whether that is all, and whether it was handed out.
+        # For an input that is read once: what has been read of it, whether that is all, and whether it was passed on.
         self._held = b""
         self._end = _End()
         self._taken = False
@@ -314,13 +314,13 @@ class LineFile:
         ``end`` returns where the last whole line of a text ends, given a text that begins with a whole line. ``within``
         is added to the message about a line without an end.
 
-        A chunk has 1 MiB at first, then twice the size of the one before, up to 8 MiB. A live input hands out the whole
+        A chunk has 1 MiB at first, then twice the size of the one before, up to 8 MiB. A live input yields the whole
         lines that have come when nothing more has come for ``PAUSE`` seconds, at the latest after ``PORTION`` seconds.
         An empty text follows: whatever waits for more rows must be passed on now. Where it can be known that nothing
         has come, the empty text comes again every ``BEAT`` seconds, so that the consumer can stop waiting. Lines of a
         compressed input come when the decompressor yields them, possibly together with later lines. Where a pipe cannot
-        be asked whether it has more (Windows, objects that are no files of the operating system), the result of each
-        read is handed out by itself.
+        be asked whether it has more (Windows, objects that are no files of the operating system), each read is
+        a chunk of its own.
         """
 
         def long() -> StreamError:
@@ -362,7 +362,7 @@ class LineFile:
             pieces, held = [tail], 0
             while held < size and not state.reached:
                 try:
-                    # read1, not read: it hands out everything that precedes the damage.
+                    # read1, not read: it returns everything that precedes the damage.
                     piece = reader.read1(size)
                 except _DAMAGED as err:
                     state.reached, state.failure = True, err

@@ -13,10 +13,10 @@ from ..errors import InvalidParameter, StreamError
 
 __all__ = ["BEAT", "PAUSE", "PORTION", "Input", "is_file_object"]
 
-# An input that gives nothing for this many seconds pauses, and what it has given is handed out. A busy producer refills
+# An input that gives nothing for this many seconds pauses, and what it has given is passed on. A busy producer refills
 # its pipe within microseconds, unless it has to wait for the processor.
 PAUSE = 0.01
-# An input that never pauses but is slow is handed out in portions of this many seconds.
+# What a slow input that never pauses gives is passed on after this many seconds.
 PORTION = 0.1
 # How often a thread that waits for more input checks whether anybody still waits for it.
 BEAT = 0.2

@@ -42,7 +42,7 @@ class Trail:
         self._last = rows
 
     def add(self, rows: int, at: Callable[[int], Any]) -> None:
-        """A block of rows is about to be handed out; ``at(k)`` is the position after its first k >= 1 rows."""
+        """A block of rows is about to be yielded; ``at(k)`` is the position after its first k >= 1 rows."""
         with self._lock:
             self._marks.append(_Mark(self._last, rows, at))
             self._last += rows

@@ -14,7 +14,7 @@ from .source_urls import SourceUrl
 
 __all__ = ["DATABASES", "OWN", "Database", "identifier"]
 
-# Rows by which SQLite's types are known, and that a client hands out at once.
+# The types of SQLite's columns are taken from so many rows, which are also a client's batch.
 ROWS = 1 << 16
 #: Options of a URL that are not the client's.
 OWN = ("table", "query", "order")

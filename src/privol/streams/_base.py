@@ -86,10 +86,9 @@ class Stream:
     row_bound : float or None
         The largest norm that a row can have by the schema or the ranges; None where they leave a feature unbounded.
     rows_per_user : int or None
-        How many rows of one user are handed out at most; None where the schema caps nothing.
+        The most rows of one user that the stream yields; None where the schema caps nothing.
     user_separation : int
-        Any two rows of one user that are handed out are so many rows apart or more, as they are handed out; 1 where the
-        schema keeps none apart.
+        Any two yielded rows of one user are at least so many yielded rows apart; 1 where the schema keeps none apart.
     users_fixed : bool
         Whether neighbouring streams have the same users, because it depends on them which rows are dropped. False where
         the schema makes null rows of those that are too many or too near.
@@ -156,7 +155,7 @@ class Stream:
 
     @property
     def fraction_read(self) -> float | None:
-        """Fraction (0 to 1) of the input consumed for the blocks handed out so far, None if it cannot be known.
+        """Fraction (0 to 1) of the input consumed for the blocks yielded so far, None if it cannot be known.
 
         It is that of the latest iteration. For files it is counted in bytes, compressed bytes for compressed files.
         """
@@ -206,15 +205,15 @@ class Stream:
         return self.n_rows
 
     def go_on(self, key: bytes, *, rows: int = 0, seen: Seen = tuple) -> bool:
-        """Let iterations say whose rows they hand out, and the next one go on where another of the same rows stopped.
+        """Let iterations say whose rows they yield, and the next one continue where another of the same rows stopped.
 
         Parameters
         ----------
         key : bytes of length 16
             Of the hash by which :attr:`Block.seen` names users: **secret**.
         rows : int, default=0
-            Rows that were handed out. A stream that can be read once brings the rows after them alone; of others they
-            are left out, unread but for what it takes to find the next.
+            Rows that were yielded before. A stream that can be read once has only the rows after them; others skip
+            them, and read of them only what it takes to find the next.
         seen : callable, optional
             Returns an iterable of arrays: :attr:`Block.seen` of these rows, where the schema caps rows.
 

@@ -71,7 +71,7 @@ class CappedSource(Wrapper):
     null : bool, default=False
         Whether the others become null rows instead of being dropped.
     max_users : int, default=2**24
-        One more is an error, before its row is handed out: the table stays below 33 bytes times that. At most 2**40,
+        One more is an error, before its row is yielded: the table stays below 33 bytes times that. At most 2**40,
         with ``null`` 2**28, for which the guarantee knows how likely two users have one hash.
     users : Source, optional
         The same rows with their users and nothing else, for :meth:`count`; without it counting reads everything.
