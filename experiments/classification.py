@@ -17,7 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import LOOKS, arguments, figures, picture, say, shown, table, tables, write
+from common import (
+    LOOKS,
+    arguments,
+    figures,
+    legend_below,
+    over_epsilon,
+    picture,
+    say,
+    shown,
+    table,
+    tables,
+    write,
+)
 from matplotlib.figure import Figure
 from tasks import TASKS, Split, Task, found_in
 
@@ -124,16 +136,9 @@ def draw(found: Mapping[str, Sequence[Sequence[str]]], page: Path | None) -> Non
             if name.endswith(PLAIN):
                 dashes = ("--", "black") if name == f"DPFTRL{PLAIN}" else (":", "grey")
                 axis.axhline(figures(cell)[0], linestyle=dashes[0], color=dashes[1], label=name)
-        axis.set_xscale("log")
-        axis.set_xticks(EPSILONS)
-        axis.xaxis.set_minor_formatter("")
-        axis.xaxis.set_major_formatter("{x:g}")
-        axis.set_title(title, fontsize=10)
-        axis.set_xlabel("epsilon")
-        axis.grid(alpha=0.2)
+        over_epsilon(axis, title, EPSILONS)
     figure.supylabel("accuracy of the last model on rows held out, %", fontsize=10)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
+    legend_below(figure)
     picture(figure, "classification.png", page)
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -29,8 +30,8 @@ from privol.reproduce.sets import path_of
 from privol.reproduce.verdicts import shown
 
 __all__ = [
-    "LOOKS", "FloatArray", "Ridge", "arguments", "figures", "picture", "released_models", "say", "shown", "table",
-    "tables", "write",
+    "LOOKS", "FloatArray", "Ridge", "arguments", "figures", "legend_below", "over_epsilon", "picture",
+    "released_models", "say", "shown", "table", "tables", "write",
 ]  # fmt: skip
 
 FloatArray = NDArray[np.float64]
@@ -152,6 +153,23 @@ def figures(cell: str) -> tuple[float, float]:
     """Return mean and deviation in a cell such as ``0.012 ± 0.003``; a single run has the deviation 0."""
     mean, _, deviation = cell.partition(" ± ")
     return float(mean), float(deviation or 0.0)
+
+
+def over_epsilon(axis: Axes, title: str, epsilons: Sequence[float]) -> None:
+    """Give a panel its title and an axis of budgets, on a logarithmic scale."""
+    axis.set_xscale("log")
+    axis.set_xticks(epsilons)
+    axis.xaxis.set_minor_formatter("")
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.set_title(title, fontsize=10)
+    axis.set_xlabel("epsilon")
+    axis.grid(alpha=0.2)
+
+
+def legend_below(figure: Figure) -> None:
+    """Explain the first panel's lines, which all panels share, below the panels."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
 
 
 def picture(figure: Figure, name: str, page: Path | None) -> None:

@@ -26,7 +26,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import LOOKS, arguments, figures, picture, say, shown, table, tables, write
+from common import (
+    LOOKS,
+    arguments,
+    figures,
+    legend_below,
+    over_epsilon,
+    picture,
+    say,
+    shown,
+    table,
+    tables,
+    write,
+)
 from matplotlib.figure import Figure
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
@@ -184,16 +196,9 @@ def draw(found: Mapping[str, Sequence[Sequence[str]]], page: Path | None) -> Non
             beside = [epsilon * 1.12 ** (number - (len(drawn) - 2) / 2) for epsilon in EPSILONS]
             axis.errorbar(beside, means, yerr=spread, capsize=2, linewidth=0.9, elinewidth=0.9,
                           label=re.sub(r", \d+ runs", "", name), **LOOKS[number])  # fmt: skip
-        axis.set_xscale("log")
-        axis.set_xticks(EPSILONS)
-        axis.xaxis.set_minor_formatter("")
-        axis.xaxis.set_major_formatter("{x:g}")
-        axis.set_title(title, fontsize=10)
-        axis.set_xlabel("epsilon")
-        axis.grid(alpha=0.2)
+        over_epsilon(axis, title, EPSILONS)
     figure.supylabel("accuracy on rows held out, %", fontsize=10)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
+    legend_below(figure)
     picture(figure, "offline.svg", page)
 
 

@@ -129,9 +129,11 @@ def arena_figure(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]
     # equally spaced, because infinity would have no place otherwise
     at = {epsilon: place for place, epsilon in enumerate(places)}
     names = dict.fromkeys(name for lines in panels.values() for name in lines)
-    looks: dict[str, dict[str, Any]] = {  # eight colours and seven markers: no two of 56 names look alike
-        name: {"color": _COLOURS[number % 8], "marker": "osD^vPX"[number % 7]} for number, name in enumerate(names)
-    }
+    looks: dict[str, dict[str, Any]] = {}
+    for number, name in enumerate(names):  # eight colours and seven markers: no two of 56 names look alike
+        looks[name] = {"color": _COLOURS[number % 8], "marker": "osD^vPX"[number % 7], "markersize": 5}
+        if number % 2:  # dashes and open markers: an equal curve below them stays visible
+            looks[name] |= {"linestyle": (0, (4, 3)), "markersize": 8, "markerfacecolor": "none"}
     drawn: dict[str, Any] = {}
     figure = Figure(figsize=(5.0 * len(panels) + 2.0, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
@@ -140,7 +142,7 @@ def arena_figure(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]
         for name, line in lines.items():
             shares = [100.0 * max(share, -0.25) for _, share in line]
             x = [at[epsilon] for epsilon, _ in line]
-            (drawn[name],) = axis.plot(x, shares, markersize=5, label=name, **looks[name])
+            (drawn[name],) = axis.plot(x, shares, label=name, **looks[name])
         axis.axhline(100.0, color="black", linestyle="--", linewidth=1.2)
         axis.axhline(0.0, color="grey", linewidth=0.8)
         axis.set_xticks(range(len(places)), [f"{epsilon:g}" for epsilon in places])
