@@ -145,9 +145,11 @@ def prepare(
             expected = _EXPECTED if unsized else rows
             encoder = encoder_for(trial, horizon=expected, ledger=ledger, regression=wanted, **words)
     elif drop is not None and before is None:
-        raise click.UsageError("--drop applies to a learnt encoding; a schema has drop = true for each column")
+        raise click.UsageError(
+            "--drop applies to a learnt encoding (--learn-schema); a schema has drop = true for each column"
+        )
     if crosses and encoder is None and before is None:
-        raise click.UsageError("--cross applies to a learnt encoding; in a schema use [[cross]]")
+        raise click.UsageError("--cross applies to a learnt encoding (--learn-schema); in a schema use [[cross]]")
     if sketch and encoder is None and before is None:
         raise click.UsageError("--sketch goes with --learn-schema; in a schema of sparse rows use sketch below [rows]")
     read = dict(options)
