@@ -385,6 +385,7 @@ PLANTED = {
         of("users", "epsilon", value=lambda x: 0.99 * x),
         "epsilon of users",
     ),
+    "a mu of users": ("cap", of("users", "mu", value=lambda x: 0.99999 * x), "mu of users"),
     "a figure of users that leaves out who taught": (
         "cap of devices",
         of("summary", value=lambda s: re.sub("; epsilon [0-9.]+ ", "; epsilon 4.48 ", s)),
@@ -476,7 +477,7 @@ def test_noise_for_too_few_rows_of_a_user_is_caught(folder, name, where):
 def test_rows_of_users_in_trees_are_not_checked(folder):
     """The noise is below that of group privacy, and the check does not compute the tree's own bound."""
     findings = verify(made(folder, "users tree"))
-    unknown = ["DPFTRL: noise", "DPFTRL: ledger", "composition", "epsilon of users"]
+    unknown = ["DPFTRL: noise", "DPFTRL: ledger", "composition", "mu of users", "epsilon of users"]
     assert [(each.what, each.holds) for each in findings if not each.holds] == [(what, None) for what in unknown]
     assert all("several rows of a user in tree sums" in each.detail for each in findings if each.what in unknown[::2])
 

@@ -264,6 +264,8 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
     yield stated.implies("epsilon", reserved["epsilon"], delta)
     if (users := run.get("users")) is not None:
         yield Finding("rows of users", users["most_rows"] == most, f"{users['most_rows']} of each")
+        law = found[True]._replace(kind="gdp", parameter=found[True].mu)
+        yield law.within("mu of users", law._replace(parameter=mpf(users["mu"]) * SLACK), "all their rows")
         yield found[True].implies("epsilon of users", users["epsilon"], delta)
     limits = [] if guarantee.get("user") is None else [f"column {guarantee['user']!r}"]
     limits += [f"at most {most} row" + "s" * (most != 1)]
