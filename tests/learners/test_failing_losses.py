@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -100,7 +101,7 @@ def test_a_loss_that_returns_nan_is_refused(wrong):
 
 def test_a_loss_that_uses_its_learner_is_refused_not_deadlocked():
     X, y = data(regression=True)
-    for use in (
+    uses = [
         lambda learner: learner.learn_one(X[0], 0.0),
         lambda learner: learner.partial_fit(X[:2], y[:2]),
         lambda learner: learner.coef_,
@@ -108,14 +109,25 @@ def test_a_loss_that_uses_its_learner_is_refused_not_deadlocked():
         lambda learner: learner.close(),
         lambda learner: learner._run.state.secret_arrays(),
         pickle.dumps,
-    ):
-        fragile = Fragile()
-        learner = running_with(fragile.loss())
-        before = everything(learner)
-        fragile.arm(5, lambda use=use, learner=learner: use(learner) and None)
-        with pytest.raises(StateError, match="busy"):
-            learner.partial_fit(X[10:], y[10:])
-        assert everything(learner) == before
+    ]
+    refused = []
+
+    def refuse():
+        for use in uses:
+            fragile = Fragile()
+            learner = running_with(fragile.loss())
+            before = everything(learner)
+            fragile.arm(5, lambda use=use, learner=learner: use(learner) and None)
+            with pytest.raises(StateError, match="busy"):
+                learner.partial_fit(X[10:], y[10:])
+            assert everything(learner) == before
+            refused.append(use)
+
+    thread = threading.Thread(target=refuse, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive(), "deadlock"
+    assert refused == uses
 
 
 def test_a_fit_that_fails_releases_and_spends_nothing():
