@@ -132,8 +132,8 @@ def arena_figure(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]
     looks: dict[str, dict[str, Any]] = {}
     for number, name in enumerate(names):  # eight colours and seven markers: no two of 56 names look alike
         looks[name] = {"color": _COLOURS[number % 8], "marker": "osD^vPX"[number % 7], "markersize": 5}
-        if number % 2:  # dashes and open markers: an equal curve below them stays visible
-            looks[name] |= {"linestyle": (0, (4, 3)), "markersize": 8, "markerfacecolor": "none"}
+        if number % 2:  # dashes and open markers above the others: an equal curve below them stays visible
+            looks[name] |= {"linestyle": (0, (4, 3)), "markersize": 8, "markerfacecolor": "none", "zorder": 3}
     drawn: dict[str, Any] = {}
     figure = Figure(figsize=(5.0 * len(panels) + 2.0, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
