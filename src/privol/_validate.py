@@ -35,6 +35,14 @@ def _range(above: float, at_least: float, below: float, at_most: float) -> str:
     return " and ".join(words)
 
 
+def as_float(value: Any) -> float:
+    """Return a real number as a float: NaN for an integer that is too large to be one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
 def number(
     *,
     above: float = -math.inf,
@@ -51,7 +59,7 @@ def number(
     """
     name, value = _single(named)
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        x = float(value)
+        x = as_float(value)
         outside = (x <= above > -math.inf) or x < at_least or (x >= below < math.inf) or x > at_most
         if not (math.isnan(x) or (math.isinf(x) and not infinite) or outside):
             return x

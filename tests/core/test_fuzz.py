@@ -1,4 +1,4 @@
-"""A short run of the fuzz targets: mutated seeds of every text format, and the findings of longer runs."""
+"""A short run of the fuzz targets: mutated seeds of every text format and record, and the findings of longer runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyarrow")
-_SPEC = importlib.util.spec_from_file_location("fuzz_streams", Path(__file__).parent / "fuzz" / "fuzz_streams.py")
-fuzz_streams = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(fuzz_streams)
+
+
+def targets(name):
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / "fuzz" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+fuzz_streams, fuzz_records = targets("fuzz_streams"), targets("fuzz_records")
 
 
 # Inputs that the parsers once read differently from the plain readers.
@@ -45,3 +52,15 @@ def test_mutated_seeds(tmp_path, kind):
             fuzz_streams.CHECKS[kind](data, tmp_path / "input")
         except AssertionError as err:
             raise AssertionError(f"{data!r}: {err}") from err
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", fuzz_records.CHECKS)
+def test_mutated_records(tmp_path, kind):
+    for data in fuzz_records.seeds(kind):
+        assert fuzz_records.check(kind, data, tmp_path)
+    for data in fuzz_records.mutations(kind, 200, seed=0):
+        try:
+            fuzz_records.check(kind, data, tmp_path)
+        except Exception as error:
+            raise AssertionError(f"{data!r}: {error!r}") from error

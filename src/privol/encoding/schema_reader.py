@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any, NoReturn, TypeVar
 
-from .._validate import choice, integer, number
+from .._validate import as_float, choice, integer, number
 from ..errors import InvalidParameter
 from ..readers.formats import FORMATS
 from .labels import label_key
@@ -515,7 +515,7 @@ class SchemaReader:
         ends = list(value) if isinstance(value, list | tuple) else []
         if len(ends) != 2 or any(isinstance(end, bool) or not isinstance(end, int | float) for end in ends):
             self._fail(place, f"must be two numbers [low, high], found {value!r}")
-        low, high = float(ends[0]), float(ends[1])
+        low, high = as_float(ends[0]), as_float(ends[1])
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             self._fail(place, f"must be finite with low < high, found {value!r}")
         return low, high
@@ -551,6 +551,6 @@ def _cell(value: Any) -> Cell | None:
     """Return a declared cell or label without surrounding blanks; None if it cannot be one."""
     if isinstance(value, str):
         return value.strip() or None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(as_float(value)):
         return None
     return value

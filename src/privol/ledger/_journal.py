@@ -6,6 +6,8 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -15,7 +17,7 @@ from filelock import FileLock, Timeout
 from .._files import AppendOnly
 from ..errors import StateError
 
-__all__ = ["Journal", "JournalRecords", "Step", "history", "read_journal"]
+__all__ = ["Journal", "JournalRecords", "Step", "history", "read_journal", "reading"]
 
 FORMAT = "privol.ledger"
 #: 2: the limit sets a slack aside, which a release that knows 1 alone would spend a second time. Other journals are 1;
@@ -47,8 +49,11 @@ def as_json(x: float) -> float | str:
 
 
 def from_json(x: Any) -> float:
-    """The number again."""
-    return math.inf if x == "inf" else float(x)
+    """The number again; raise ValueError for what :func:`as_json` does not write."""
+    found = math.inf if x == "inf" else x
+    if isinstance(found, bool) or not isinstance(found, int | float) or not found >= 0.0:
+        raise ValueError(f"found {x!r}, allowed are numbers of at least 0")
+    return float(found)
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,15 @@ def _refuse(path: Path, what: str) -> NoReturn:
         f"{path}: {what}. A ledger that is damaged cannot say what was spent: restore the file, or count everything "
         "that it stood for as spent"
     )
+
+
+@contextmanager
+def reading(path: Path, number: int) -> Iterator[None]:
+    """Refuse a record that cannot be understood though its checksum is right."""
+    try:
+        yield
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        _refuse(path, f"line {number} lacks or garbles a field ({type(error).__name__}: {error})")
 
 
 def read_journal(path: str | os.PathLike[str]) -> JournalRecords:

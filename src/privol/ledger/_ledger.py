@@ -27,7 +27,7 @@ from ._account import Account
 from ._admission import refusal
 from ._entries import LedgerEntry, Share, Spent, compose, describe
 from ._groups import PLACE, facts_beside, held_by, shares_of, squares_of
-from ._journal import FORMAT, Journal, Record, as_json, read_journal
+from ._journal import FORMAT, Journal, Record, as_json, read_journal, reading
 from ._remaining import difference_down, left, root_up
 from ._shared import Shared
 
@@ -129,24 +129,28 @@ class Ledger(Shared):
                             f"{journal.path}: this journal has {name} {found[name]!r}, and {own[name]!r} is asked for: "
                             "a limit stays what it was when the first run was reserved under it"
                         )
-            self._replay(journal.found.records)
+            self._replay(journal.path, journal.found.records)
         except BaseException:
             journal.close()
             raise
         return journal
 
-    def _replay(self, records: list[Record]) -> None:
+    def _replay(self, path: Path, records: list[Record]) -> None:
         accounts: dict[str, Account] = {}
         for record in records[1:]:
-            kind, plan_id = record["kind"], record["plan_id"]
-            if kind == "open" and plan_id not in accounts:
-                guarantee = Guarantee.from_record(record["guarantee"])
-                facts = record.get("facts")
-                account = accounts[plan_id] = Account(self, record["learner"], guarantee, plan_id, facts)
-                self._accounts.append(account)
-            elif kind not in ("spent", "closed") or plan_id not in accounts:
-                raise StateError(f"record {record['number']} of the journal is of no known kind or account")
-            accounts[plan_id]._recall(record)
+            with reading(path, record["number"]):
+                self._recall(record, accounts)
+
+    def _recall(self, record: Record, accounts: dict[str, Account]) -> None:
+        kind, plan_id = record["kind"], record["plan_id"]
+        if kind == "open" and plan_id not in accounts:
+            guarantee = Guarantee.from_record(record["guarantee"])
+            facts = record.get("facts")
+            account = accounts[plan_id] = Account(self, record["learner"], guarantee, plan_id, facts)
+            self._accounts.append(account)
+        elif kind not in ("spent", "closed") or plan_id not in accounts:
+            raise StateError(f"record {record['number']} of the journal is of no known kind or account")
+        accounts[plan_id]._recall(record)
 
     def _write(self, record: Record) -> None:
         """Add to the journal; the lock is held. A forked child has a copy of the ledger, not its journal."""
@@ -194,9 +198,10 @@ class Ledger(Shared):
         if not found.records:
             raise StateError(f"{found.path}: is empty")
         first = found.records[0]
-        limit = {"epsilon": _or_none(first["epsilon"]), "delta": first["delta"], "slack": first.get("slack", 0.0)}
-        ledger = cls(adjacency=first["adjacency"], **limit)
-        ledger._replay(found.records)
+        with reading(found.path, 1):
+            limit = {"epsilon": _or_none(first["epsilon"]), "delta": first["delta"], "slack": first.get("slack", 0.0)}
+            ledger = cls(adjacency=first["adjacency"], **limit)
+        ledger._replay(found.path, found.records)
         ledger._pid = -1
         return ledger
 

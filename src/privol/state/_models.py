@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from .. import __version__
 from .._core._learner_run import average_total
 from .._files import write_atomically
+from .._validate import integer, number
 from ..calibration import epsilon_of
 from ..errors import InvalidParameter, StateError
 from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex, WholeSpace
@@ -224,6 +225,10 @@ def name_of(learner: Learner) -> str:
 # ---- reading ------------------------------------------------------------------------------------------------
 
 
+#: What a record whose checksum is right raises where a field is missing or of another type.
+_GARBLED = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
+
+
 def _refuse(folder: Path, what: str) -> NoReturn:
     raise StateError(f"{folder}: {what}")
 
@@ -253,7 +258,11 @@ def read_record(directory: str | os.PathLike[str]) -> dict[str, Any]:
     if type(version) is not int or version != VERSION:
         _refuse(folder, f"{RECORD} has version {version!r}; this release of privol reads version {VERSION}")
     seal = record.pop("sha256", None)
-    if seal != digest_of(record):
+    try:
+        whole = seal == digest_of(record)
+    except ValueError:  # NaN or infinity, which no record has
+        whole = False
+    if not whole:
         _refuse(folder, f"{RECORD} was altered after it was written (its checksum does not match)")
     return record
 
@@ -308,7 +317,8 @@ def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -
 
     The checksums find damage, not malice: whoever can write the files can write their checksums.
     """
-    learner, inputs = load_learner(directory, loss=loss), read_record(directory)["inputs"] or {}
+    learner, found = load_learner(directory, loss=loss), read_record(directory).get("inputs")
+    inputs = found if isinstance(found, dict) else {}
     shown = inputs.get("estimator")
     if shown is None:
         return learner
@@ -318,7 +328,7 @@ def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -
     kinds = {kind.__name__: kind for kind in (PrivateClassifier, PrivateRegressor)}
     try:
         model: Estimator = show(kinds[shown["estimator"]], shown, inputs["schema"], learner)
-    except (KeyError, TypeError, ValueError) as error:
+    except _GARBLED as error:
         _refuse(Path(directory), f"{RECORD} lacks or garbles a field of its estimator: {error!r}")
     return model
 
@@ -333,18 +343,23 @@ def load_learner(directory: str | os.PathLike[str], *, loss: Loss | None = None)
     try:
         kind: Any = ALL_LEARNERS[record["learner"]]
         learner: Learner = kind(**parameters_of(record["parameters"], loss))
+        if getattr(learner, "x_bound", None) is not None:
+            number(x_bound=learner.x_bound, above=0.0)
         guarantee = Guarantee.from_record(record["guarantee"])
         labels = classes_of(record["classes"])
-        n_features, n_rows, n_releases = record["n_features"], record["n_rows"], record["n_releases"]
+        if labels is not None and len(labels) < 2:
+            raise ValueError(f"{len(labels)} classes")
+        n_features = integer(n_features=record["n_features"], at_least=1)
+        n_rows, n_releases = (integer(**{name: record[name]}, at_least=0) for name in ("n_rows", "n_releases"))
         names = record.get("feature_names")  # missing in models that an earlier privol saved
         if names is not None and (not all(isinstance(name, str) for name in names) or len(names) != n_features):
             raise ValueError(f"{n_features} features have the names {names!r}")
+        outputs = len(labels) if labels is not None and (len(labels) > 2 or get_loss(learner.loss).joint) else 1
+        model, average = _read_arrays(folder, record, outputs * (n_features + bool(learner.fit_intercept)))
     except InvalidParameter:
         raise
-    except (KeyError, TypeError, ValueError) as error:
+    except _GARBLED as error:
         _refuse(folder, f"{RECORD} lacks or garbles a field: {error!r}")
-    outputs = len(labels) if labels is not None and (len(labels) > 2 or get_loss(learner.loss).joint) else 1
-    model, average = _read_arrays(folder, record, outputs * (n_features + bool(learner.fit_intercept)))
     show_export(learner, Export(model, average, n_rows, n_releases, guarantee, labels))
     learner.n_features_in_ = n_features
     if names is not None:

@@ -23,6 +23,7 @@ __all__ = ["Finding", "Unreadable", "verdict", "verify"]
 #: A double in a claim may be one unit below the root of its square. The largest probability that two users are confused
 #: where users are stored as hashes.
 SLACK, COLLISION = mpf(1) + mpf(2) ** -52, mpf(2) ** -72
+DAMAGE = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)  # of a record
 #: A printed figure, and its subject (USER: a user as the run has them); all are rounded up.
 _PRINTED = re.compile(
     r"epsilon (\S+)(?: \(?(?:at )?delta ([^ )]+)\)?)? for ((?:the presence of )?one (?:row|USER))(?= \(|;|$)"
@@ -66,7 +67,7 @@ def verify(*folders: str | Path, ledger: str | Path | None = None) -> list[Findi
             known |= own  # each rank has the figures of all
         if ledger is not None or len(folders) > 1:
             found += _composed(header, list((shared or known).values()))
-    except (OSError, LookupError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (OSError, *DAMAGE) as error:
         raise Unreadable(f"{path}: damaged ({type(error).__name__}: {error})") from error
     return found
 
@@ -237,7 +238,7 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
             yield from account.read(record)
         except NotChecked as error:
             yield Finding(name, None, str(error))
-        except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
+        except DAMAGE as error:
             account.found = []
             yield Finding(name, False, f"its record is damaged: {type(error).__name__} {error}")
     unpaid = (name for name, record in of.items() if record is not None)
