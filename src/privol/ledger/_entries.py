@@ -177,7 +177,7 @@ class Share(NamedTuple):
     def row_bound(self) -> Bound:
         """The :attr:`bound` when one row changes, which is smaller if the run's figure is for all rows of a user."""
         whole = self.guarantee.mu
-        if self.guarantee.unit == "row" or self.mu == 0.0 or math.isinf(whole):
+        if self.guarantee.unit == "row" or self.mu == 0.0 or whole == 0.0 or math.isinf(whole):
             return self.bound._replace(collision=0.0)
         row = self.guarantee.row
         share = 1.0 if self.mu == whole else self.mu / whole * UP

@@ -227,7 +227,7 @@ def check_ledger(data: bytes, folder: Path) -> None:
 
 def check_guarantee(data: bytes, folder: Path) -> None:
     """A guarantee that is read says its sentence, and is the same when it is written and read again."""
-    found = Guarantee.from_json(data.decode("utf-8", "surrogateescape"))
+    found = Guarantee.from_json(data.decode("utf-8", "replace"))
     assert Guarantee.from_json(found.to_json()) == found
     assert found.sentence()
     assert found.summary()
