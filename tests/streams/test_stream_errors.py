@@ -56,6 +56,11 @@ def test_wrong_kinds_of_files(tmp_path):
     np.save(tmp_path / "ok.npy", np.ones((4, 3)))
     write(tmp_path, "cut.npy", (tmp_path / "ok.npy").read_bytes()[:-8])
     fails(lambda: open_stream(tmp_path / "cut.npy"), "not a readable .npy")
+    np.save(tmp_path / "head.npy", np.ones((40, 4)))
+    head = (tmp_path / "head.npy").read_bytes()
+    for found, put in ((b")", b"("), (b"40", b"9" * 40)):  # NumPy's tokenizer fails, and its map of the file
+        (tmp_path / "head.npy").write_bytes(head.replace(found, put, 1)[: len(head)])
+        fails(lambda: open_stream(tmp_path / "head.npy"), "not a readable .npy")
     # A gzip file without the suffix is still a gzip file.
     path = tmp_path / "plain.csv"
     path.write_bytes(gzip.compress(b"1,2\n3,4\n"))

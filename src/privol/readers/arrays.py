@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -182,23 +183,24 @@ class TableSource(Source):
             yield Piece(X, y)
 
 
+#: What NumPy, SciPy, zipfile and codecs raise on wrong bytes; some of these ask for more memory than there is. NumPy
+#: reads the head of an array by Python's own tokenizer.
+_UNREADABLE = (
+    OSError, ValueError, TypeError, AttributeError, EOFError, KeyError, IndexError, OverflowError, MemoryError,
+    NotImplementedError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+
 def map_npy(path: Path) -> npt.NDArray[Any]:
     """Return the array of a .npy file, mapped read-only."""
     LocalFile(path).file()
     try:
         mapped: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as err:
+    except _UNREADABLE as err:
         raise StreamError(f"{path.name}: is not a readable .npy file: {err}") from err
     if not isinstance(mapped, np.ndarray):
         raise StreamError(f"{path.name}: is not a .npy file")
     return mapped
-
-
-#: What NumPy, SciPy, zipfile and codecs raise on wrong bytes; some of these ask for more memory than there is.
-_UNREADABLE = (
-    OSError, ValueError, TypeError, AttributeError, EOFError, KeyError, IndexError, OverflowError, MemoryError,
-    NotImplementedError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
 
 
 def load_npz(path: Path) -> tuple[Any, Any]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from ..errors import StreamError
 from .arrow import TypedColumns, batch_rows, cut
@@ -88,7 +86,7 @@ class _FileColumns(TypedColumns):
     def _guarded(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
-        except (self._arrow.ArrowException, OSError, EOFError) as err:
+        except (self._arrow.ArrowException, OSError, EOFError, UnicodeDecodeError) as err:
             raise _unreadable(LineFile(self._place), f"{self.what} file", err) from err
 
     def _each(self, batches: Iterator[Any]) -> Iterator[Any]:
@@ -97,7 +95,7 @@ class _FileColumns(TypedColumns):
         while True:
             try:
                 batch = next(batches, None)
-            except (self._arrow.ArrowException, OSError, EOFError) as err:
+            except (self._arrow.ArrowException, OSError, EOFError, UnicodeDecodeError) as err:
                 self._same(row)
                 raise self.damaged(err, row) from err
             if batch is None:
@@ -134,7 +132,7 @@ class ParquetColumns(_FileColumns):
         self.facts = replace(self.facts, n_rows=int(file.metadata.num_rows))
         if not self.facts.n_rows:
             raise StreamError(f"{self.name}: no rows, at least one is needed")
-        self._coded = _coded(file.metadata)
+        self._coded: set[str] | None = None
         return file.schema_arrow
 
     def count(self) -> int:
@@ -146,11 +144,11 @@ class ParquetColumns(_FileColumns):
         with ExitStack() as stack:
             # Strings come with the dictionary that the file has for them.
             strings = (self._arrow.string(), self._arrow.large_string())
-            text = [
-                name
-                for name, kind in kinds.items()
-                if self._types[name] in strings and (kind == "text" or (kind == "cells" and name in self._coded))
-            ]
+            text = [name for name, kind in kinds.items() if kind == "text" and self._types[name] in strings]
+            cells = [name for name, kind in kinds.items() if kind == "cells" and self._types[name] in strings]
+            if cells and self._coded is None:
+                self._coded = self._guarded(lambda: _coded(self._open(stack, []), cells))
+            text += [name for name in cells if name in (self._coded or ())]
             file = self._guarded(lambda: self._open(stack, text))
             # cutting a batch would build its dictionaries again
             at_once = min(batch_rows(len(kinds)), max(limit, FEWEST_ROWS))
@@ -162,15 +160,17 @@ class ParquetColumns(_FileColumns):
             raise StreamError(f"{self.name}: found {rows} rows, the file says that it has {total}", row=rows + 1)
 
 
-def _coded(metadata: Any) -> set[str]:
+def _coded(file: Any, names: Sequence[str]) -> set[str]:
     """Return the columns whose cells take few bytes, as only columns coded by a dictionary of few texts do."""
-    sizes = np.zeros(metadata.num_columns)
+    metadata, sizes = file.metadata, dict.fromkeys(names, 0)
+    at = {metadata.schema.column(j).path: j for j in range(metadata.num_columns)}
     for i in range(metadata.num_row_groups):
+        # a reader raises an error where what the file says of a column is damaged; group.column would end the process
+        next(file.iter_batches(1, row_groups=[i], columns=names), None)
         group = metadata.row_group(i)
-        sizes += [group.column(j).total_uncompressed_size for j in range(len(sizes))]
-    first = metadata.row_group(0)
-    few = np.flatnonzero(sizes <= CODED_BYTES * metadata.num_rows).tolist()
-    return {first.column(j).path_in_schema for j in few}
+        for name in names:
+            sizes[name] += group.column(at[name]).total_uncompressed_size
+    return {name for name, size in sizes.items() if size <= CODED_BYTES * metadata.num_rows}
 
 
 class IpcFileColumns(_FileColumns):
@@ -264,7 +264,7 @@ class IpcStreamColumns(TypedColumns):
         self._rows = 0
         try:
             return source, pyarrow.ipc.open_stream(io.BufferedReader(source, 1 << 16))
-        except (self._arrow.ArrowException, OSError, EOFError) as err:
+        except (self._arrow.ArrowException, OSError, EOFError, UnicodeDecodeError) as err:
             raise _unreadable(self._file, "Arrow stream or file", err) from err
 
     def count(self) -> int:
@@ -281,7 +281,7 @@ class IpcStreamColumns(TypedColumns):
                     batch = _valid(reader.read_next_batch().select(list(kinds)))
                 except StopIteration:
                     return
-                except (self._arrow.ArrowException, OSError, EOFError) as err:
+                except (self._arrow.ArrowException, OSError, EOFError, UnicodeDecodeError) as err:
                     raise self.damaged(err, self._rows + 1) from err
                 self._rows += batch.num_rows
                 progress(source.fraction)

@@ -1,4 +1,4 @@
-"""Fuzz targets of the readers of records: ledgers, guarantees, schemas, saved models, runs, messages, URLs.
+"""Fuzz targets of the readers of records and of binary files: ledgers, guarantees, schemas, models, messages, tables.
 
 ``python tests/core/fuzz/fuzz_records.py ledger -max_total_time=600`` runs one of them under atheris (libFuzzer); the
 suite runs :func:`mutations` of the seeds through the same checks. Mutations replace values of a JSON record, also deep
@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import io
 import json
 import math
 import random
@@ -24,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from click.testing import CliRunner
 
 from privol import DPFTRL, PIGD
@@ -44,6 +47,7 @@ from privol.rounds._messages import (
 )
 from privol.state import load_model, read_record, save_model
 from privol.state._models import digest_of
+from privol.streams import open_stream
 from privol.verifying.checker import Unreadable, verdict, verify
 
 #: What may stand in the place of any value.
@@ -168,6 +172,22 @@ def _made() -> dict[str, bytes]:
     return found
 
 
+def _binary(kind: str) -> bytes:
+    """A small table of numbers as a file."""
+    rng, file = np.random.default_rng(0), io.BytesIO()
+    rows = np.column_stack([rng.normal(size=(20, DIM)), np.arange(20) % 2])
+    if kind == "npy":
+        np.save(file, rows)
+        return file.getvalue()
+    table = pa.table({name: rows[:, j] for j, name in enumerate("abcy")})
+    if kind == "parquet":
+        pq.write_table(table, file, row_group_size=12)
+    else:
+        with pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+    return file.getvalue()
+
+
 _SCHEMA = b"""
 others = "refuse"
 [file]
@@ -209,6 +229,8 @@ def seeds(kind: str) -> list[bytes]:
         return [pack_answer(_PLACE, _POINT)]
     if kind == "question":
         return [pack_question(_PLACE, _TERMS, _POINT)]
+    if kind in ("parquet", "arrow", "npy"):
+        return [_binary(kind)]
     return [_made()[kind]]
 
 
@@ -294,6 +316,27 @@ def check_question(data: bytes, folder: Path) -> None:
     assert pack_question(place, terms, point) == data
 
 
+def _table(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
+    rows = sum(len(block.y) for block in open_stream(path, classes=(0, 1), target=DIM))
+    assert rows > 0
+
+
+def check_parquet(data: bytes, folder: Path) -> None:
+    """A table that is read has rows; none ends the process."""
+    _table(data, folder / "t.parquet")
+
+
+def check_arrow(data: bytes, folder: Path) -> None:
+    """As :func:`check_parquet`."""
+    _table(data, folder / "t.arrow")
+
+
+def check_npy(data: bytes, folder: Path) -> None:
+    """As :func:`check_parquet`."""
+    _table(data, folder / "t.npy")
+
+
 def check_url(data: bytes, folder: Path) -> None:
     """No password of a URL is in what is shown of it."""
     text = data.decode("utf-8", "surrogateescape")
@@ -313,6 +356,9 @@ CHECKS: dict[str, Callable[[bytes, Path], None]] = {
     "answer": check_answer,
     "question": check_question,
     "url": check_url,
+    "parquet": check_parquet,
+    "arrow": check_arrow,
+    "npy": check_npy,
 }
 _JSON = ("ledger", "guarantee", "model", "run", "schema-record")
 ALLOWED = (PrivolError, InvalidMessage, Unreadable)
