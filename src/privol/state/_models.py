@@ -343,7 +343,7 @@ def load_learner(directory: str | os.PathLike[str], *, loss: Loss | None = None)
     try:
         kind: Any = ALL_LEARNERS[record["learner"]]
         learner: Learner = kind(**parameters_of(record["parameters"], loss))
-        if getattr(learner, "x_bound", None) is not None:
+        if "x_bound" in record["parameters"]:
             number(x_bound=learner.x_bound, above=0.0)
         guarantee = Guarantee.from_record(record["guarantee"])
         labels = classes_of(record["classes"])
