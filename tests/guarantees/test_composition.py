@@ -595,5 +595,5 @@ def test_a_journal_older_than_pure_runs_is_read(tmp_path):
 
     records = read_journal(path).records
     records[1]["guarantee"]["kind"] = "renyi"
-    with pytest.raises(InvalidParameter, match="kind must be one of"):
-        Ledger()._replay(records)
+    with pytest.raises(StateError, match="kind must be one of"):
+        Ledger()._replay(path, records)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 __all__ = ["Positions", "Trail"]
 
-# Of blocks that are read before anybody follows (those that taught an encoding, those read ahead), these many rows
+# Blocks may be read before anybody follows: those that teach an encoding, and those read ahead. So many of their rows
 # and blocks are remembered.
 _UNFOLLOWED_ROWS, _UNFOLLOWED_BLOCKS = 1 << 20, 64
 
@@ -56,7 +56,7 @@ class Trail:
         self._first = (gone.before + gone.rows, gone.at(gone.rows))
 
     def forget(self, row: int) -> None:
-        """No row before this one is asked for."""
+        """Forget the rows before this one: nobody will ask for them."""
         with self._lock:
             while self._marks and self._marks[0].before + self._marks[0].rows < row:
                 self._forget()
@@ -101,7 +101,7 @@ class Positions:
         self.kept = False
 
     def follow(self, position: Any = None) -> None:
-        """Remember positions from now on until they are asked for; and take one that was kept.
+        """Remember positions from now on, and continue from one that was kept.
 
         Parameters
         ----------
@@ -113,12 +113,12 @@ class Positions:
         self.followed, self.kept = True, position is not None
 
     def begin(self, rows: int, first: Any) -> Trail:
-        """An iteration begins after so many rows, at this position: the reader adds its blocks to what is returned."""
+        """Begin an iteration after so many rows, at this position; the reader adds its blocks to the trail returned."""
         self._trail = Trail(self, rows, first)
         return self._trail
 
     def forget(self, row: int) -> None:
-        """State that the position of no row before this one will be asked for: it needs no memory any more."""
+        """Forget the positions of rows before this one: nobody will ask for them."""
         if self._trail is not None:
             self._trail.forget(row)
 

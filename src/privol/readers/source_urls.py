@@ -25,10 +25,10 @@ SOURCES = {
 _FILES = {"sqlite", "duckdb"}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(:\d*)?")
-# Options whose values are nobody's to see; the others of such names say in which file something is.
+# Names of options whose values are secret, and an exception: the name of a file.
 _SECRET = re.compile(r"pass|secret|token|credential|api_?key|scram", re.IGNORECASE)
 _NO_SECRET = {"passfile"}
-# Shorter secrets stand in too much of what is none.
+# Shorter secrets are not hidden: they would occur in ordinary words.
 _LEAST = 4
 _HIDDEN = "..."
 

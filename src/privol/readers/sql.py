@@ -52,13 +52,13 @@ def open_sql(url: str) -> SqlColumns:
 class SqlColumns(TypedColumns):
     """A table or query, read in the order of a key: whole numbers, each once. Made by :func:`open_sql`.
 
-    The key is no column. Its largest value when this is opened is the end: what is inserted later behind it is not
-    read. An iteration is one statement; a server that goes away is asked for the rest when it is back.
+    The key is no column of the rows. Its largest value at opening is the end: rows inserted later behind it are not
+    read. An iteration is one statement; if the server goes away, the rest is asked for when it is back.
 
-    A position says how many rows were read, the last key of them and a digest of all of their keys. Whoever goes on
-    from there, after a crash or when a server is back, first compares the keys up to the last one: rows that were
-    inserted among them would be left out, and one that has got another key could come twice, so both are errors. So
-    they are in a second iteration, where rows that taught an encoding could come again.
+    A position consists of the number of rows read, their last key and a digest of all their keys. An iteration that
+    continues from there, after a crash or an outage, first compares the keys up to the last one. A row inserted among
+    them would be left out, and a row with a new key could come twice: both are errors. They are errors in a second
+    iteration too, where rows that taught an encoding could come again.
     """
 
     def __init__(self, database: Database, what: str, order: str, name: str) -> None:

@@ -150,7 +150,8 @@ class _PostgreSQL(_Adbc):
         return adbc_driver_postgresql.dbapi
 
     def is_of_statement(self, told: str) -> bool:
-        return "ERROR:" in told  # otherwise FATAL: or nothing, and in other languages a minute is waited in vain
+        # connections fail with FATAL: or nothing; where these words are translated, a minute is waited in vain
+        return "ERROR:" in told
 
     # an unreachable server is known within half a minute, unless the URL says otherwise
     _DEFAULTS = (

@@ -16,8 +16,8 @@ __all__ = ["PartsDigest", "RowDigest"]
 class RowDigest:
     """The digest by which a checkpoint recognises rows: it detects rows other than the learnt ones.
 
-    128 bits of a fast hash for each of targets, values and places. It is no cryptographic one, but begins with secret
-    seeds: who does not know the key cannot choose rows that collide.
+    128 bits of a fast hash for each of targets, values and places. The hash is not cryptographic, but begins with
+    secret seeds: whoever does not know the key cannot choose rows that collide.
 
     Parameters
     ----------
