@@ -127,7 +127,10 @@ class _OneRun:
         if rows > 1:
             mu = min(math.nextafter(mu / rows, 0.0), selection_mu(epsilon / rows, delta, m))
         if not 0.0 < mu < math.inf:
-            raise InvalidParameter(f"epsilon={epsilon:g} with delta={delta:g} leaves nothing for a fit, or is no limit")
+            raise InvalidParameter(
+                f"epsilon={epsilon:g} with delta={delta:g} leaves nothing for a fit, or sets no limit: give another "
+                "epsilon, or fewer candidates"
+            )
         return cls(pure_within_gdp(mu), mu)
 
     def covers(self, guarantee: Guarantee) -> bool:
@@ -382,7 +385,8 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         """Check that the candidates are of one kind, and return the first."""
         kinds = {get_loss(candidate.loss).kind for candidate in self.candidates}
         if len(kinds) > 1:
-            raise InvalidParameter("candidates must all be for classes or all for targets, found both")
+            found = ", ".join(f"{get_loss(candidate.loss).name} ({i})" for i, candidate in enumerate(self.candidates))
+            raise InvalidParameter(f"candidates must all be for classes or all for targets, found both: {found}")
         for candidate in self.candidates:
             if getattr(candidate, "rows_per_user", None) is not None:
                 raise InvalidParameter(
@@ -391,7 +395,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
                 )
         refusing = {candidate.on_invalid for candidate in self.candidates}
         if len(refusing) > 1:
-            raise InvalidParameter("candidates must have the same on_invalid, found several")
+            raise InvalidParameter(f"candidates must have the same on_invalid, found {' and '.join(sorted(refusing))}")
         return self.candidates[0]
 
     def _made(self, candidate: Any, epsilon: float, classes: NDArray[Any] | None, random_state: Any) -> Any:
@@ -405,7 +409,10 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         given = candidate.get_params(deep=False)
         own, horizon = given.get("delta") or 0.0, given.get("horizon")
         if horizon is not None and horizon < shape[1]:
-            raise InvalidParameter(f"{candidate!r} has a horizon of {horizon}, and {shape[1]} rows are to be fitted")
+            raise InvalidParameter(
+                f"{candidate!r} has a horizon of {horizon}, allowed are at least the {shape[1]} rows that are to be "
+                "fitted, or None"
+            )
         budgets = [one.epsilon]
         if one.mu is not None and own > 0.0:
             budgets.insert(0, gdp_epsilon(one.mu, own) * (1.0 - 1e-9))  # downwards: the fit's mu is checked

@@ -50,3 +50,11 @@ def test_help_on_a_learner_shows_what_it_takes(learner):
 def test_help_on_an_unknown_topic_is_refused():
     result = privol_cli("run", "--help-on", "wheather")
     assert (result.exit_code, "'budget'" in result.stderr) == (USAGE, True)
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in sorted(app.commands))], ids=str)
+def test_help_fits_80_columns(command):
+    lines = privol_cli(*command, "--help").stdout.splitlines()
+    assert not [line for line in lines if len(line) > 80]
+    if command == ():  # no short help is cut
+        assert not [line for line in lines[1:] if line.endswith("...")]

@@ -22,14 +22,15 @@ __all__ = ["BUDGET", "DATA", "INTERRUPTED", "IO", "OK", "PIPE", "REFUTED", "UNCH
 OK, USAGE, DATA, BUDGET, IO, REFUTED, UNCHECKED, INTERRUPTED, PIPE = 0, 2, 3, 4, 5, 6, 7, 130, 141
 
 _EXIT_CODES = """\b
-Exit codes: 0 done; 2 a wrong option or parameter; 3 the data cannot be read or
-learnt (the message names the row); 4 the budget or the horizon is exceeded;
-5 a file cannot be written or a run cannot be read; 6 an audit refutes a claim,
-or privol verify does; 7 privol verify leaves a claim unchecked; 130 interrupted;
-141 the output is no longer read.
-A failure before a row is learnt leaves nothing: no model is released, so
-nothing is spent. A later failure, and Ctrl-C (or SIGTERM), leaves a run with
-its releases so far: privol resume continues it."""
+Exit codes: 0 done; 2 a wrong option or parameter; 3 the data cannot be read
+or learnt (the message names the row); 4 the budget or the horizon is
+exceeded; 5 a file cannot be written or a run cannot be read; 6 an audit or
+privol verify refutes a claim; 7 privol verify leaves a claim unchecked;
+130 interrupted; 141 the output is no longer read.
+A failure before any row was used leaves and spends nothing. A later one, or
+Ctrl-C (or SIGTERM), leaves a run with its releases so far: privol resume
+continues it. Spent without a model: what the rows that teach an encoding
+cost, and the budget of an offline fit that fails; messages say so."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -143,7 +144,7 @@ def app() -> None:
     \b
     Try it on real rows that come with the package:
         privol run
-    On your own table: learn what its columns mean and a model, both within epsilon, and predict:
+    On your own table: learn its columns and a model within epsilon, and predict:
         privol run clinic.csv --target readmitted --epsilon 1 --out RUN
         privol predict RUN new.csv
     State what is public about a table: draft it, check every line, and use it:
@@ -157,9 +158,9 @@ def app() -> None:
         privol plan --schema clinic.toml --horizon 100000 --epsilon 1
     How much privacy of the same rows have all runs spent?
         privol account RUN
-    Does the stated guarantee follow from the record? An independent program recomputes it:
+    Does the guarantee follow from the record? An independent program checks:
         privol verify RUN
-    Do learners leak more than they claim? Many runs on two neighbouring streams try to show it:
+    Do learners leak more than they claim? Runs on neighbours try to show it:
         privol audit dpftrl
     What does privacy cost, learner by learner, on many streams?
         privol arena

@@ -102,7 +102,8 @@ def arena(
     \b
     Writes into DIR:
         results.jsonl    a line for each run: stream, learner, epsilon and seed
-        arena.md         tables: AUC or R2, share kept of the best online linear model without privacy, log-loss, ...
+        arena.md         tables: AUC or R2, log-loss, and the share kept of the
+                         best online linear model without privacy
         arena.png        share kept over epsilon
         arena.json       what the runs have in common
 

@@ -136,8 +136,8 @@ def audit(learner: str | None, epsilons: tuple[float, ...], as_json: bool, seed:
         privol audit objective-perturbation --calibration published
         privol audit dpftrl --rows-per-user 4 --user-separation 256
         privol audit prefix --design sqrt --rows-per-user 4 --user-separation 256
-        privol audit --command 'python mechanism.py' --requests --column 0:1 --epsilon 1
-        privol audit --callable mechanism:release --column 0:1x3 --norm 1 --epsilon 1 --delta 1e-6
+        privol audit --command 'python mechanism.py' --column 0:1 --epsilon 1
+        privol audit --callable mechanism:release --column 0:1x3 --norm 1
     """
     from ..audit import audit as make_audit
     from ..tables import audit_report, show

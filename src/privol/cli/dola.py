@@ -58,14 +58,15 @@ def dola(timeout: float, **options: Any) -> None:
 
     \b
     Writes into RUN:
-        model.npz, model.json   the network's model, its parameters and its guarantee
-        run.json                what was run, and what was sent: the object of --json
-        rank-0000, ...          of every rank: the journal of its ledger, its model; RUN/rank-*/secret until the end
+        model.npz, model.json   the network's model and its guarantee
+        run.json                what was run and sent, as --json
+        rank-0000, ...          each rank's ledger and model; until the end its
+                                secret state
 
     \b
     Examples:
-        mpiexec -n 4 privol dola covtype.data.gz --positive 2 --nodes 64 --topology grid --batch 100 --out RUN
-        mpiexec -n 2 privol dola clinic-*.csv --schema clinic.toml --epsilon 1 --out RUN
+        mpiexec -n 4 privol dola covtype.data.gz --positive 2 --nodes 64
+        mpiexec -n 2 privol dola clinic-*.csv --schema clinic.toml --out RUN
         privol dola --nodes 16 --out RUN     one rank: without mpiexec
     """
     from ..distributed import Ranks

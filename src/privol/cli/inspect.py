@@ -63,13 +63,12 @@ def plan(
     \b
     Examples:
         privol plan --n-columns 14 --horizon 32561 --epsilon 1
-        privol plan --n-columns 14 --horizon 32561 --rows-per-user 4 --user-separation 5000
+        privol plan --n-columns 14 --horizon 32561 --rows-per-user 4
         privol plan --schema clinic.toml --horizon 100000
         privol plan --n-features 54 --horizon 500000
-        privol plan --n-features 54 --horizon 20000 --learner objective-perturbation
+        privol plan --n-features 9 --horizon 20000 --learner output-perturbation
         privol plan --n-features 54 --n-classes 7 --loss softmax --horizon 500000
-        privol plan --n-features 54 --horizon 500000 --learner pigd --release 1000 --epsilon 0.5 --radius 10
-        privol plan --n-features 54 --horizon 500000 --learner pigd --calibration published --release all
+        privol plan --n-features 54 --horizon 500000 --learner pigd --release all
     """
     from ..planning import plan as make_plan
     from ..tables import plan_report, show
@@ -204,7 +203,7 @@ def info(file: str | None, private: bool, as_json: bool, **options: Any) -> None
         privol info
         privol info clinic.csv --target readmitted > clinic.toml
         privol info parts/ --rows 1000
-        privol info clinic.csv --target readmitted --private --epsilon 0.5 --ledger clinic.jsonl > clinic.toml
+        privol info clinic.csv --target readmitted --private > clinic.toml
     """
     given = {name: value for name, value in options.items() if value not in (None, ())}
     if file is None:

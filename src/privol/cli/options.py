@@ -42,6 +42,7 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--learner",
         type=click.Choice([entry.name for entry in TABLE]),
+        metavar="NAME",
         help=f"{_about_learners()}  [default: adaptive; with a setting of theirs, dpftrl, or pqftl for squared loss]",
     )(command)
 

@@ -50,7 +50,8 @@ def reproduce(
 
     \b
     Writes into FOLDER, and nowhere else, and keeps other files there:
-        NAME.md, NAME.json, NAME.png    tables, results, and the picture; NAME-quick.* of a small size
+        NAME.md, NAME.json, NAME.png    tables, results, and the picture
+        NAME-quick.*                    the same at a small size
         index.md, results.json          all results in the folder
 
     \b

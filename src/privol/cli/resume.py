@@ -88,7 +88,11 @@ def resume(
         others = file is not None or plain
         if path.is_dir() and resume_fit(directory, path, end=end, others=others, as_json=as_json, quiet=quiet):
             return
-        where = "the run is finished" if (path / "model.json").exists() else _nothing_to_resume(path)
+        where = (
+            "the run is finished: privol predict and privol report use it"
+            if (path / "model.json").exists()
+            else _nothing_to_resume(path)
+        )
         raise StateError(f"{directory}: {where}")
     if next_row:
         click.echo(State(path).next_row())

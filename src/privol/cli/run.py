@@ -205,13 +205,14 @@ def run(out: str | None, threads: int | None, **options: Any) -> None:
 
     \b
     Writes into RUN:
-        model.npz, model.json   the last released model, its parameters and its guarantee
-        ledger.jsonl            what was spent: a journal, which privol account explains
-        private_metrics.json    with --private-metrics: may be published with the model
+        model.npz, model.json   the last released model and its guarantee
+        ledger.jsonl            what was spent, which privol account explains
+        private_metrics.json    with --private-metrics: may be published
         metrics.json, plot.png  diagnostics, NOT PRIVATE (unless --no-diagnostics)
-        run.json                what was run, and how it ended: the object of --json
+        run.json                what was run, and how it ended, as --json
 
-    Ctrl-C stops a run and keeps it: privol resume continues it.
+    Ctrl-C stops a run and keeps it for privol resume. The fit of an offline learner cannot be resumed, and its budget
+    may be spent.
 
     \b
     Examples:
