@@ -23,7 +23,8 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import kill_damage  # noqa: E402
 import numpy as np  # noqa: E402
-from kill_jobs import DONE, FINISHED, JOBS, OTHER_ROWS, REFUSED, STRUCK, TROUBLE, Case, Job, World  # noqa: E402
+from kill_jobs import DONE, FINISHED, OTHER_ROWS, REFUSED, STRUCK, TROUBLE, Case, Job, World  # noqa: E402
 from kill_layers import Ending, Failing, Losing, Short, take_away_sync  # noqa: E402
+from kill_runs import JOBS  # noqa: E402
 
 from privol.errors import PrivacyWarning  # noqa: E402
 
@@ -70,6 +72,7 @@ class Campaign:
     folder: Path
     share: float
     rng: np.random.Generator
+    names: str = "*"
     count: int = 0
 
     def case(self, job: Job) -> Case:
@@ -83,15 +86,18 @@ class Campaign:
         return bool(self.rng.random() < p)
 
     def jobs(self) -> list[Job]:
-        """All kinds of runs; three of them in a small campaign."""
-        return list(JOBS.values())[:: 1 if self.share >= 0.5 else 7]
+        """All kinds of runs; four of them in a small campaign."""
+        return self._all()[:: 1 if self.share >= 0.5 else 9]
+
+    def _all(self) -> list[Job]:
+        return [job for name, job in JOBS.items() if fnmatchcase(name, self.names)]
 
     def small(self) -> Iterator[tuple[Job, int, int]]:
         """The runs that are struck at every call: the first call, and the step from one to the next.
 
         One of them is struck at every call, the others at every third, in turns. A small campaign has one run.
         """
-        jobs = list(JOBS.values())
+        jobs = self._all()
         if self.share < 0.5:
             step = max(1, round(0.2 / self.share))
             yield jobs[self.count % len(jobs)].resized(*SMALL), int(self.rng.integers(1, step + 1)), step
@@ -107,15 +113,15 @@ class Campaign:
 def try_other_rows(campaign: Campaign, case: Case, tally: Tally) -> None:
     """Another row in place of a learnt one is refused; in place of an unseen one, it is learnt."""
     entries = case.entries()
-    rows = entries[-1].rows if entries and entries[-1].open else 0
-    if rows and campaign.chance(0.5):
+    rows = case.job.learnt(entries)
+    if rows and entries[-1].open and campaign.chance(0.5):
         elsewhere = World(case.folder / "other.txt")
         status = case.attempt(changed=int(campaign.rng.integers(rows)), world=elsewhere)
         case.check_world(elsewhere.read())
         tally.refused += 1
         if status not in (OTHER_ROWS, FINISHED):
             case.wrong(f"a learnt row was changed, and the run was not refused: status {status}")
-    elif entries and rows < case.job.rows:
+    elif entries and rows < case.job.rows and not case.job.binds_all:
         copied = campaign.case(case.job)
         shutil.copytree(case.root, copied.root, dirs_exist_ok=True)
         changed = int(campaign.rng.integers(rows, case.job.rows))
@@ -175,7 +181,7 @@ def killed(campaign: Campaign, tally: Tally) -> None:
         random_kills(campaign, tally, job, campaign.times(67), (signal.SIGKILL,))
     for name in ("PIGD, watched", "DPFTRL blt, looked at"):  # irreproducible noise: one value of each
         job = JOBS[name]
-        unseeded = Job(job.name, job.kind, job.words, job.rows, job.every, job.watched, job.shared, None)
+        unseeded = replace(job, seed=None)
         random_kills(campaign, tally, unseeded, campaign.times(50), (signal.SIGKILL,))
 
 
@@ -434,14 +440,14 @@ def folder_in_memory() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(dir=base, prefix="privol-kills-")
 
 
-def run(names: list[str], share: float, seed: int) -> list[Tally]:
+def run(names: list[str], share: float, seed: int, runs: str = "*") -> list[Tally]:
     found = []
     for k, name in enumerate(names):
         with folder_in_memory() as folder:
             words, strike = CLASSES[name]
             tally = Tally(words)
             began = time.perf_counter()
-            strike(Campaign(Path(folder), share, np.random.default_rng([seed, k])), tally)
+            strike(Campaign(Path(folder), share, np.random.default_rng([seed, k]), runs), tally)
             tally.seconds = time.perf_counter() - began
         said = f"{tally.cases} runs, {tally.struck} struck, {tally.resumed} resumed, {tally.refused} refused"
         tell(f"{words}: {said}, {len(tally.violations)} violations, {tally.seconds:.0f} s")
@@ -483,6 +489,7 @@ def main() -> int:
     parser.add_argument("--write", type=Path, help="page to write the table into")
     parser.add_argument("--share", type=float, default=1.0, help="of the whole campaign; default: 1")
     parser.add_argument("--only", choices=[*CLASSES, "mutants"], action="append", help="these classes")
+    parser.add_argument("--runs", default="*", help="these kinds of runs, such as 'DOLA*'; default: all")
     parser.add_argument("--mutant", choices=[*MUTANTS, "ledger"], action="append", help="these mutants")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -490,7 +497,7 @@ def main() -> int:
     warnings.simplefilter("ignore", PrivacyWarning)
     gc.freeze()  # children that do not touch inherited memory start sooner
     names = [name for name in CLASSES if not given.only or name in given.only]
-    found = run(names, given.share, given.seed)
+    found = run(names, given.share, given.seed, given.runs)
     wanted = given.mutant or ([] if given.only and "mutants" not in given.only else list(MUTANTS))
     broken = mutants(wanted, given.share, given.seed)
     if given.json:

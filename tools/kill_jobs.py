@@ -9,49 +9,61 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import shutil
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from privol import DPFTRL, NOGD, PIGD, PQFTL
 from privol.errors import StateError
 from privol.ledger import Ledger
 from privol.state import State, load_model
 
-__all__ = ["DONE", "FINISHED", "JOBS", "OTHER_ROWS", "REFUSED", "STRUCK", "TROUBLE", "Case", "Job", "World"]
+__all__ = [
+    "DONE",
+    "FEATURES",
+    "FINISHED",
+    "OTHER_ROWS",
+    "REFUSED",
+    "STRUCK",
+    "TROUBLE",
+    "Case",
+    "Job",
+    "Look",
+    "Rows",
+    "World",
+    "sha",
+]
 
 # How a child ends.
 DONE, FINISHED, OTHER_ROWS, REFUSED, TROUBLE, STRUCK, WRONG = 0, 3, 4, 5, 6, 130, 1
 FEATURES = 5
-LEFT = {".ledger.jsonl.lock", "ledger.jsonl", "model.json", "model.npz"}
+BLOCK = 20  # rows of a block of a run that nothing interrupts: never more than one release
+
+Look = Callable[[Any], None]
 
 
 def sha(*arrays: Any) -> str:
     return hashlib.sha256(b"|".join(np.asarray(a, dtype=np.float64).tobytes() for a in arrays)).hexdigest()[:24]
 
 
-def shown(learner: Any) -> str:
-    return sha(learner.coef_, learner.intercept_, learner.average_coef_)
-
-
 class Rows:
-    """Synthetic rows, in blocks; ``changed``: the number of a row that differs from before."""
+    """Synthetic rows, in blocks; ``changed``: the number of a row that differs from before; ``real``: with targets."""
 
-    classes = (0, 1)
-
-    def __init__(self, n: int, block: int, changed: int | None = None) -> None:
+    def __init__(self, n: int, block: int, changed: int | None = None, real: bool = False) -> None:
         rng = np.random.default_rng(7)
         self.n_rows, self._block = n, block
         self._X = rng.normal(size=(n, FEATURES)) / 3
-        self._y = (self._X @ [1.0, -2.0, 0.5, 0.0, 1.0] > 0).astype(np.float64)
+        score = self._X @ [1.0, -2.0, 0.5, 0.0, 1.0]
+        self._y = np.clip(score, -1.0, 1.0) if real else (score > 0).astype(np.float64)
+        self.classes = None if real else (0, 1)
         if changed is not None:
             self._X[changed] = -self._X[changed]
 
@@ -95,6 +107,10 @@ class Reference:
     end: str
 
 
+def nothing(learner: Any) -> None:
+    """Do nothing after a block."""
+
+
 @dataclass(frozen=True)
 class Job:
     """A learner and its rows; ``watched``: every release is delivered, or else the learner is inspected at every block.
@@ -110,84 +126,107 @@ class Job:
     watched: bool = True
     shared: bool = False
     seed: int | None = 3
+    binds_all = False  # a run resumes only if the rows that it has not learnt yet are the same, too
 
     def make(self, ledger: Ledger | None = None) -> Any:
-        return self.kind(epsilon=2.0, random_state=self.seed, ledger=ledger, **self.words)
+        return self.kind(**{"epsilon": 2.0, "random_state": self.seed, "ledger": ledger, **self.words})
+
+    def with_words(self, **words: Any) -> Self:
+        return replace(self, words={**self.words, **words})
 
     def resized(self, rows: int, every: int) -> Job:
-        words = {**self.words, "release": max(1, rows // 5)} if "release" in self.words else self.words
-        return Job(self.name, self.kind, words, rows, every, self.watched, self.shared, self.seed)
+        """The same kind of run with a fifth as many releases."""
+        less = self.with_words(release=max(1, 4 * self.words["release"] * rows // self.rows))
+        return replace(less, rows=rows, every=every)
+
+    # What follows differs between kinds of runs. It works in the child, the reference in the parent.
+
+    def shown(self, learner: Any) -> str:
+        """What somebody who looks at the learner sees of its models."""
+        return sha(learner.coef_, learner.intercept_, learner.average_coef_)
+
+    def fit(self, learner: Any, block: int, changed: int | None, look: Look, **how: Any) -> None:
+        """Learn all rows, and look at the learner after every block; ``how``: ``checkpoint`` and ``on_release``."""
+        real = learner.loss == "squared"
+        learner.fit_stream(Rows(self.rows, block, changed, real), progress=lambda found, _: look(found), **how)
+
+    def look(self, learner: Any) -> tuple[int, int, str]:
+        """Rows, releases, and what is seen: of a copy, as a thread that keeps the run may show the next model."""
+        return self.seen(pickle.loads(pickle.dumps(learner)))
+
+    def seen(self, learner: Any) -> tuple[int, int, str]:
+        return learner.n_rows_, learner.n_releases_, self.shown(learner)
+
+    def learnt(self, entries: list[Any]) -> int:
+        """Rows of the stream that the ledger's accounts have read."""
+        return entries[-1].rows if entries else 0
+
+    def has_models(self, learner: Any) -> bool:
+        return "_run" in vars(learner) or hasattr(learner, "_export")
+
+    @property
+    def left(self) -> set[str]:
+        """The files that a finished run leaves."""
+        return {".ledger.jsonl.lock", "ledger.jsonl", "model.json", "model.npz"}
+
+    def end_of(self, case: Path) -> str:
+        """The files of the finished run."""
+        return self.shown(load_model(case / "run"))
 
     @cached_property
     def reference(self) -> Reference:
-        learner, released, look, spent = self.make(), {}, {}, {}
+        learner = self.make()
+        found = Reference({}, {}, {}, "")
+
+        def look(learner: Any) -> None:
+            if self.has_models(learner):
+                _, releases, value = self.look(learner)
+                found.shown[releases] = value
+                if releases:
+                    found.spent.setdefault(releases, learner.ledger_.entries()[-1].mu_squared)
 
         def see(release: Any) -> None:
-            released[release.row] = sha(release.coef, release.intercept)
-            look[learner.n_releases_] = shown(learner)
-            spent[learner.n_releases_] = learner.ledger_.entries()[0].mu_squared
+            found.released[release.row] = sha(release.coef, release.intercept)
+            look(learner)
 
-        learner.fit_stream(Rows(self.rows, 997), on_release=see)
-        look[0] = shown(self.make_blank())
-        return Reference(released, look, spent, shown(learner))
+        self.fit(learner, BLOCK, None, look, **({"on_release": see} if self.watched else {}))
+        look(learner)
+        found.shown.setdefault(0, self.shown_first)
+        return replace(found, end=self.shown(learner))
 
-    def make_blank(self) -> Any:
-        """The learner after its first row, before a release."""
-        learner = self.make().set_params(horizon=self.rows, release=self.rows)
-        return learner.partial_fit(np.zeros((1, FEATURES)), [0], classes=[0, 1]) if self.rows > 1 else learner
-
-    # The following methods run in the child; another kind of job (a command line) has its own.
+    @cached_property
+    def shown_first(self) -> str:
+        """What the learner shows before a release."""
+        learner = self.make().set_params(horizon=self.rows, release="last")
+        classes = None if learner.loss == "squared" else [0, 1]
+        return self.shown(learner.partial_fit(np.zeros((1, FEATURES)), [0], classes=classes))
 
     def journal(self, case: Path) -> Path:
         return case / "budget.jsonl" if self.shared else case / "run" / "ledger.jsonl"
 
-    def learn(self, case: Path, world: World, *, block: int, changed: int | None, work: Callable[..., None]) -> None:
+    def learn(
+        self, case: Path, world: World, *, block: int, changed: int | None, work: Callable[..., None] = nothing
+    ) -> None:
         """Begin or resume; ``work`` is called after every block with the learner."""
         ledger = Ledger(epsilon=1000.0, delta=1e-6, journal=self.journal(case)) if self.shared else None
         learner = self.make(ledger)
 
-        def look(learner: Any, stream: Any) -> None:
-            if not self.watched:
-                world.publish("shown", learner.n_rows_, learner.n_releases_, shown(learner))
+        def look(learner: Any) -> None:
+            if not self.watched and self.has_models(learner):
+                world.publish("shown", *self.look(learner))
             work(learner)
 
         def see(release: Any) -> None:
             world.publish("release", release.row, 0, sha(release.coef, release.intercept))
 
+        how = {"on_release": see} if self.watched else {}
         try:
-            learner.fit_stream(
-                Rows(self.rows, block, changed),
-                checkpoint=State(case / "run", every=self.every),
-                progress=look,
-                on_release=see if self.watched else None,
-            )
+            self.fit(learner, block, changed, look, checkpoint=State(case / "run", every=self.every), **how)
         except BaseException:
-            if "_run" in vars(learner) or hasattr(learner, "_export"):  # what is visible after an interrupt
-                world.publish("shown", learner.n_rows_, learner.n_releases_, shown(learner))
+            if self.has_models(learner):  # what is visible after an interrupt
+                world.publish("shown", *self.look(learner))
             raise
-        world.publish("shown", learner.n_rows_, learner.n_releases_, shown(learner))
-
-    def end_of(self, case: Path) -> str:
-        """The files of the finished run."""
-        return shown(load_model(case / "run"))
-
-
-_SIZES: dict[str, tuple[Callable[..., Any], dict[str, Any], int]] = {
-    "PIGD": (PIGD, {"release": 2000}, 40000),
-    "NOGD": (NOGD, {"batch": 7, "release": 2000}, 40000),
-    "DPFTRL blt": (DPFTRL, {"design": "blt", "batch": 8, "release": 2000}, 40000),
-    "DPFTRL tree": (DPFTRL, {"design": "tree", "batch": 8, "release": 2000}, 40000),
-    "PQFTL": (PQFTL, {"release": 400}, 8000),
-}
-JOBS = {
-    f"{name}{words}": Job(name, kind, parameters, rows, rows // 25, watched, shared)
-    for name, (kind, parameters, rows) in _SIZES.items()
-    for words, watched, shared in ((", watched", True, False), (", looked at", False, False), (", shared", True, True))
-}
-
-
-def nothing(learner: Any) -> None:
-    """Do nothing after a block."""
+        world.publish("shown", *self.look(learner))
 
 
 @dataclass
@@ -348,7 +387,7 @@ class Case:
             self.wrong(f"a finished run has no model: {error}")
         if any(entry.open for entry in self.entries()[-1:]):
             self.wrong("the account of a finished run is open")
-        left = {path.name for path in (self.root / "run").iterdir()} - LEFT
+        left = {path.name for path in (self.root / "run").iterdir()} - self.job.left
         if left:
             self.wrong(f"the directory of a finished run holds {sorted(left)}")
 

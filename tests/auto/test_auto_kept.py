@@ -20,6 +20,7 @@ from privol.auto import kept
 from privol.errors import InvalidParameter, StateError
 from privol.ledger import Ledger
 from privol.state import State, load_model, read_record, save_model
+from privol.state._checkpoints import Checkpoints
 
 N = 1500
 X = table(N)
@@ -128,6 +129,22 @@ def test_a_resumed_run_has_the_same_bits(kind, epsilon, tmp_path):
     assert not (tmp_path / "R" / "secret").exists()
     with pytest.raises(StateError, match="is finished"):
         again.fit_stream(tmp_path / "rows.csv", **words, checkpoint=State(tmp_path / "R"))
+
+
+def test_a_process_that_ends_beside_its_secrets_leaves_them_to_the_next_call(tmp_path, monkeypatch):
+    """Found by kills: the model was there, so the next call said that the run is finished, and left the key behind."""
+    data, made = X.assign(goal=LABELS), {"epsilon": 30.0, "random_state": 0}
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "clear", lambda *_, **__: (_ for _ in ()).throw(Stop))
+        with pytest.raises(Stop):
+            PrivateClassifier(**made).fit_stream(data, target="goal", checkpoint=State(tmp_path / "R"))
+    assert (tmp_path / "R" / "model.json").exists()
+    assert [path.name for path in (tmp_path / "R" / "secret").glob("*.key")]
+    for _ in range(2):
+        with pytest.raises(StateError, match="is finished"):
+            PrivateClassifier(**made).fit_stream(data, target="goal", checkpoint=State(tmp_path / "R"))
+        assert not (tmp_path / "R" / "secret").exists()
+    assert len(Ledger.read(tmp_path / "R" / "ledger.jsonl").entries()) == 2
 
 
 def test_an_encoding_that_was_paid_for_is_not_learnt_again(tmp_path, monkeypatch):

@@ -238,7 +238,9 @@ def ledger_beside(directory: Path, given: Any, adjacency: str) -> Ledger:
     ------
     InvalidParameter, StateError
     """
-    if (directory / "model.json").exists():
+    ended = (directory / "model.json").exists()
+    # killed while it ended: its encoding is known, and the state finds its model, removes its secrets and says so
+    if ended and not ((directory / "secret").exists() and (directory / _ENCODING).exists()):
         raise StateError(
             f"{directory}: the run in this directory is finished: privol.state.load_model() reads its model"
         )
