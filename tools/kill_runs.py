@@ -123,6 +123,14 @@ class Parted(Job):
     def resized(self, rows: int, every: int) -> Job:
         return super().resized(rows, every).with_words(batch=64)
 
+    def look(self, learner: Any) -> tuple[int, int, str]:
+        keep = vars(learner).pop("_keep_sums", None)
+        try:
+            return super().look(learner)
+        finally:
+            if keep is not None:
+                vars(learner)["_keep_sums"] = keep
+
     def fit(self, learner: Any, block: int, changed: int | None, look: Look, **how: Any) -> None:
         """Workers send the sums of one step at a time, and somebody looks after each."""
         least_squares._AT_ONCE = 1
@@ -132,7 +140,7 @@ class Parted(Job):
             kept(run, rows)
             look(learner)
 
-        vars(learner)["_keep_sums"] = keep
+        vars(learner)["_keep_sums"] = keep  # not of its class: others in this process are not watched
         real = learner.loss == "squared"
         parts = [SomeRows(f"part {k}", k, 4, self.rows, changed, real) for k in range(4)]
         learner.fit_parts(parts, LocalCrew(2), **how)

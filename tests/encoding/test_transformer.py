@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import sys
 
 import numpy as np
 import pandas
@@ -18,9 +19,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from privol import DPFTRL, open_stream
+from privol import DPFTRL, PrivateClassifier, open_stream
 from privol.encoding import PrivateEncoder
 from privol.encoding.labels import Labels
+from privol.encoding.learning import EncodingRun
+from privol.encoding.lesson import Lesson
 from privol.encoding.schema_parts import Hashed
 from privol.errors import BudgetExceeded, InvalidParameter, StateError, StreamError
 from privol.guarantees import gdp_mu
@@ -223,6 +226,57 @@ def test_rows_that_cannot_be_read_cost_nothing_until_one_has_taught(whole_batche
     (account,) = ledger.entries()
     assert not account.open
     assert ledger.spent.mu == (pytest.approx(gdp_mu(1.0, 1e-6)) if whole_batches else 0.0)
+
+
+def test_an_account_closed_at_any_moment_pays_for_what_is_said():
+    """Another thread or a signal closes the account at each line of the lesson: an error of noisy counts is charged."""
+    X, found = frame(600), []
+    for at in range(1, 40):
+        ledger, seen = Ledger(epsilon=2.0, delta=1e-6), []
+
+        def trace(code, event, _, at=at, ledger=ledger, seen=seen):
+            if code.f_code is not Lesson.take.__code__:
+                return trace if event == "call" and code.f_code.co_name == "partial_fit" else None
+            if event == "line":
+                seen.append(code.f_lineno)
+                if len(seen) == at:
+                    for account in ledger.accounts:
+                        account.close()
+            return trace
+
+        sys.settrace(trace)
+        try:
+            PrivateClassifier(epsilon=0.1, ledger=ledger, random_state=0).fit(X[["age"]], ["HIV+"] * 600)
+        except (StreamError, StateError) as error:
+            found.append((isinstance(error, StreamError), ledger.spent.mu > 0.0))
+        finally:
+            sys.settrace(None)
+        if len(seen) < at:
+            break
+    assert (True, True) in found
+    assert (False, False) in found
+    assert (True, False) not in found, "a message of noisy counts was free"
+
+
+def test_a_lesson_keeps_its_own_account(monkeypatch):
+    """Another thread sets a smaller epsilon and learns with the same encoder, while the first one prepares."""
+    X, ledger = frame(), Ledger()
+    encoder, made, begun = PrivateEncoder(epsilon=1.0, ledger=ledger, random_state=0), EncodingRun.__init__, []
+
+    def slow(run, *args, **how):
+        made(run, *args, **how)
+        if not begun:
+            begun.append(encoder.account_)
+            encoder.set_params(epsilon=0.6).fit(X)
+
+    monkeypatch.setattr(EncodingRun, "__init__", slow)
+    encoder.fit(X)
+    first, second = ledger.accounts
+    assert first is begun[0]
+    assert first.closed
+    assert first.entry().rows == second.entry().rows > 0
+    assert first.entry().mu_squared == pytest.approx(gdp_mu(1.0, 1e-6) ** 2)
+    assert encoder.schema_.learnt.mu == first.guarantee.mu
 
 
 def test_a_pipeline_pays_for_both():

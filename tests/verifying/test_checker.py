@@ -210,6 +210,8 @@ PLANTED = {
         set_to("summary", value=lambda s: f"{s}; epsilon 0.01 for all rows of a user"),
         "printed unit",
     ),
+    "rows of another bound than the learner's": (set_to("mechanism", "x_bound", value=lambda x: x / 2), "AdaptiveFTRL"),
+    "a constant that is left out": (set_to("mechanism", "intercept", value=False), "AdaptiveFTRL"),
     "another relation in the mechanism": (set_to("mechanism", "adjacency", value="zero_out"), "AdaptiveFTRL"),
 }
 
@@ -221,6 +223,50 @@ def test_planted_errors_are_caught(folder, error):
         change_run(run, change)
         assert where in caught(run)
         assert privol_cli("verify", str(run)).exit_code == REFUTED
+
+
+def with_less_noise(noise, **facts):
+    """Facts that would need less noise, and the noise for them."""
+
+    def change(record):
+        mechanism = record["mechanism"]
+        mechanism["noise"]["sigma"] *= noise
+        for name, value in facts.items():
+            mechanism[name] = value(mechanism[name])
+
+    return change
+
+
+FORGED = {
+    "short gradients, and none is cut": with_less_noise(1 / 400, gradient_bound=lambda x: x / 1000),
+    "short rows": with_less_noise(1 / 900, x_bound=lambda x: x / 1000, intercept=lambda _: False),
+    "a known loss with a slope of its own": with_less_noise(
+        1 / 700, loss=lambda loss: {**loss, "lipschitz": 1e-3, "curvature": 0.25}
+    ),
+}
+
+
+@pytest.mark.parametrize("words", [RUNS["nogd"], ("--learner", "dpftrl", "--radius", "5")], ids=["nogd", "dpftrl"])
+@pytest.mark.parametrize("error", FORGED)
+def test_facts_that_contradict_each_other_are_caught(folder, words, error):
+    with planted(made(folder, *words), folder) as run:
+        change_run(run, FORGED[error])
+        assert caught(run)
+
+
+def test_mechanisms_have_no_rows_apart_that_the_ledger_adds_up(folder):
+    """Both read all rows, and cost together what is stated; with rows of their own they would cost less."""
+    with planted(made(folder, *RUNS["all rows teach"]), folder) as run:
+        record = json.loads((run / "run.json").read_text())
+        last = record["encoding"]["mechanism"]["rows"]
+
+        def change(record):
+            budget = record["budget"]
+            record["mechanism"]["first_row"] = last + 1
+            budget["reserved"] = max(budget["shares"].values(), key=lambda share: share["mu"])
+
+        change_run(run, change)
+        assert "composition" in caught(run)
 
 
 def without_charge(entries):

@@ -171,9 +171,10 @@ class RunDirectory:
                 "or name the files by a quoted pattern such as 'folder/*.csv'"
             )
 
-    def keep(self) -> None:
-        """Keep its content, whatever happens."""
-        self._kept = True
+    def keep(self) -> bool:
+        """Keep its content, whatever happens; return whether it was to be kept already."""
+        before, self._kept = self._kept, True
+        return before
 
     def drop(self) -> None:
         """Remove its content after all."""

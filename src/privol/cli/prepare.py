@@ -16,7 +16,7 @@ from ..errors import BudgetExceeded, InvalidParameter, StreamError
 from ..readers.source_urls import is_source
 from .encoding import encoder_for, is_learnt, learns_encoding, spent_note, what_taught
 from .options import budget_in_epsilon, given_parameters, learner_name
-from .outputs import RunDirectory
+from .outputs import RunDirectory, uninterrupted
 from .progress import counting
 from .streams import open_for_run, rows_that_taught
 
@@ -246,10 +246,15 @@ def _short_of_rows(unsized: bool) -> Iterator[None]:
 
 def say_spent(error: BaseException, encoder: Any, directory: RunDirectory) -> None:
     """Keep the ledger, and say so, if an encoding was paid for: a later error reveals something of its result."""
-    note = None if encoder is None else spent_note(encoder, "model", directory.path / "ledger.jsonl")
-    if note is not None:
-        directory.keep()
-        error.add_note(note)
+    if encoder is None:
+        return
+    with uninterrupted():
+        before = directory.keep()  # first: whatever fails from here on, a ledger that was charged stays
+        note = spent_note(encoder, "model", directory.path / "ledger.jsonl")
+        if note is not None:
+            error.add_note(note)
+        elif not before:
+            directory.drop()
 
 
 def _regression(

@@ -33,7 +33,7 @@ class Lesson:
     begin : callable
         Reserves the cost of the encoding, and returns the run and its account.
     conclude : callable
-        Called once with the run, when it has taken its last row.
+        Called once with the run and its account, when it has taken its last row.
     kinds : mapping from name to "number", "text" or "cells"
         Columns that batches must have, in this order; empty for rows without columns.
     written : Written, optional
@@ -49,7 +49,7 @@ class Lesson:
         plan: EncodingPlan,
         n_rows: int,
         begin: Callable[[], tuple[_Run, Account]],
-        conclude: Callable[[Any], None],
+        conclude: Callable[[Any, Account], None],
         kinds: Mapping[str, Kind] | None = None,
         written: Written | None = None,
     ) -> None:
@@ -117,15 +117,15 @@ class Lesson:
         run, account = self._run, self._account
         if run is None or account is None or account.closed:
             raise StateError("these rows are to teach an encoding that is not being learnt")
+        self._counting[0] = True  # first: whoever closes the account from here on charges it
         account.ask()
-        self._counting[0] = True
         try:
             used = run.take(rows)
             self._taken += used
             self._come[0] = max(self._come[0], self._taken)  # never fewer than before, for any reader at any time
             if run.done:
                 account.ask()
-                self._conclude(run)
+                self._conclude(run, account)
         except BaseException:
             account.close()
             raise

@@ -136,7 +136,7 @@ class StreamEncoder:
         known_rows = lesson.n_rows if self.n_rows is None else None
         if self.reused_:
             return RestOfColumns(columns, 0, None, known_rows)
-        return RestOfColumns(columns, self.plan_.rows, left, known_rows)
+        return RestOfColumns(columns, lesson.plan.rows, left, known_rows)
 
     def prepare(
         self,
@@ -197,10 +197,10 @@ class StreamEncoder:
         order, options, reader = columns.names, {**file_options, **declared.file}, columns.facts
 
         def begin() -> tuple[EncodingRun, Account]:
-            source = self._open(plan, reader, whole)
-            return EncodingRun(names, learnt, plan, source, written, **shapes), self.account_
+            source, account = self._open(plan, reader, whole)
+            return EncodingRun(names, learnt, plan, source, written, **shapes), account
 
-        def conclude(run: EncodingRun) -> None:
+        def conclude(run: EncodingRun, account: Account) -> None:
             found = dict(known) | run.found.columns
             self.dropped_, self.labelled_ = run.found.dropped, run.found.labelled
             self.counted_ = tuple(run.found.counted)
@@ -210,7 +210,7 @@ class StreamEncoder:
                 columns=tuple((name, found[name]) for name in order if name in found),
                 target=run.found.target if goal.learnt else goal.target,
                 user=None if declared.user is None else replace(declared.user, column=str(user)),
-                learnt=self._learnt(),
+                learnt=_learnt(plan, account.guarantee),
                 file_options=tuple(options.items()),
                 crosses=kept,
                 name="the learnt schema",
@@ -241,7 +241,7 @@ class StreamEncoder:
         known_rows = lesson.n_rows if self.n_rows is None else None
         if self.reused_:
             return RestOfRows(source, 0, None, known_rows)
-        return RestOfRows(source, self.plan_.rows, left, known_rows)
+        return RestOfRows(source, lesson.plan.rows, left, known_rows)
 
     def prepare_rows(self, source: Source, *, whole: bool = False) -> Lesson:
         """Return the lesson that takes the sparse rows that teach, before anything is reserved or read.
@@ -268,13 +268,13 @@ class StreamEncoder:
         whole = whole or self.reused_
 
         def begin() -> tuple[FrequentRun, Account]:
-            noise = self._open(plan, source.facts, whole)
-            return FrequentRun(source.n_features, plan, noise, sketch), self.account_
+            noise, account = self._open(plan, source.facts, whole)
+            return FrequentRun(source.n_features, plan, noise, sketch), account
 
-        def conclude(run: FrequentRun) -> None:
+        def conclude(run: FrequentRun, account: Account) -> None:
             part = FrequentFeatures(source.n_features, run.kept, sketch)
             self.dropped_, self.uncrossed_, self.labelled_, self.counted_ = {}, {}, None, ()
-            self.schema_ = Schema(rows=part, learnt=self._learnt(), name="the learnt schema")
+            self.schema_ = Schema(rows=part, learnt=_learnt(plan, account.guarantee), name="the learnt schema")
 
         return Lesson(plan, n_rows, begin, conclude)
 
@@ -313,8 +313,8 @@ class StreamEncoder:
         delta = number(delta=self.delta, above=0.0, below=1.0)
         return math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta_of_noise(delta, self.rows_per_user))
 
-    def _open(self, plan: EncodingPlan, facts: Facts, whole: bool) -> Any:
-        """Reserve the cost of the plan, and return the source of its noise."""
+    def _open(self, plan: EncodingPlan, facts: Facts, whole: bool) -> tuple[Any, Account]:
+        """Reserve the cost of the plan, and return the source of its noise, with the account that pays for it."""
         if isinstance(self.ledger, LostLedger):
             raise StateError(
                 "this encoder was pickled and its ledger stayed behind: set ledger= to learn (None: one of its own)"
@@ -324,13 +324,14 @@ class StreamEncoder:
         source = None if math.isinf(plan.mu) else make_source(self.random_state)
         for name in _FOUND:
             self.__dict__.pop(name, None)
-        self.plan_ = plan
         # names, types and order of the columns are public in any case
         conditions = (*_PUBLIC, *told(tuple(what for what in facts.inferred if what != "columns")))
-        self.guarantee_ = self._guarantee(plan, source, (*conditions, _AGAIN) if whole else conditions, facts)
-        self.ledger_ = self._own() if self.ledger is None else self.ledger
-        self.account_ = self.ledger_.open(learner=type(self).__name__, guarantee=self.guarantee_)
-        return source
+        guarantee = self._guarantee(plan, source, (*conditions, _AGAIN) if whole else conditions, facts)
+        ledger = self._own() if self.ledger is None else self.ledger
+        account = ledger.open(learner=type(self).__name__, guarantee=guarantee)
+        # another thread may teach the encoder, too: a lesson keeps what is its own
+        self.plan_, self.guarantee_, self.ledger_, self.account_ = plan, guarantee, ledger, account
+        return source, account
 
     def _own(self) -> Ledger:
         """The encoder's own ledger; learning again adds to it."""
@@ -338,14 +339,6 @@ class StreamEncoder:
         if own is None or own.closed or own.adjacency != self.adjacency:
             own = self._own_ledger = Ledger(adjacency=self.adjacency)
         return own
-
-    def _learnt(self) -> Learnt:
-        guarantee, plan = self.guarantee_, self.plan_
-        found = Learnt(plan.rows, plan.mu, guarantee.adjacency, guarantee.private)
-        if guarantee.rows_per_user is None:
-            return found
-        users: dict[str, Any] = {name: getattr(guarantee, name) for name in ("rows_per_user", "user_separation")}
-        return replace(found, phases=tuple(rows for _, rows in plan.phases), **users)
 
     def _learn(
         self, lesson: Lesson, going: Iterator[tuple[Any, Any]], rest_of: Callable[[Any, int], Any], name: str
@@ -435,3 +428,12 @@ def _after(batch: Batch, rows: int) -> Batch:
 def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield first
     yield from rest
+
+
+def _learnt(plan: EncodingPlan, guarantee: Guarantee) -> Learnt:
+    """What a schema says of how it was learnt."""
+    found = Learnt(plan.rows, plan.mu, guarantee.adjacency, guarantee.private)
+    if guarantee.rows_per_user is None:
+        return found
+    users: dict[str, Any] = {name: getattr(guarantee, name) for name in ("rows_per_user", "user_separation")}
+    return replace(found, phases=tuple(rows for _, rows in plan.phases), **users)

@@ -20,9 +20,8 @@ from .mechanisms import Mechanism, NotChecked, Record, delta_of_gdp, mechanism_o
 
 __all__ = ["Finding", "Unreadable", "verdict", "verify"]
 
-#: A double in a claim may be one unit below the root of its square. The largest probability that two users are confused
-#: where users are stored as hashes.
-SLACK, COLLISION = mpf(1) + mpf(2) ** -52, mpf(2) ** -72
+#: A double in a claim may be a unit below its square's root. How probable it is that two users' hashes are the same.
+SLACK, COLLISION, _TOLD = mpf(1) + mpf(2) ** -52, mpf(2) ** -72, ("x_bound", "y_bound", "fit_intercept")
 DAMAGE = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)  # of a record
 #: A printed figure, and its subject (USER: a user as the run has them); all are rounded up.
 _PRINTED = re.compile(
@@ -113,13 +112,10 @@ class Law(NamedTuple):
 
     def implies(self, what: str, epsilon: Any, delta: Any) -> Finding:
         """Whether (epsilon, delta)-differential privacy follows."""
-        epsilon, delta = mpf(epsilon), mpf(delta)
+        epsilon, delta, odds = mpf(epsilon), mpf(delta), mp.exp(self.parameter)  # odds of one random bit, the worst
         needed = self.slack if epsilon < mp.inf else mpf(0)  # an infinite epsilon promises nothing
-        if self.kind == "gdp":
-            needed += delta_of_gdp(epsilon, self.parameter)
-        else:  # no mechanism does worse than one bit of randomized response
-            odds = mp.exp(self.parameter)
-            needed += max((odds - mp.exp(epsilon)) / (1 + odds), mpf(0))
+        gdp, pure = self.kind == "gdp", max((odds - mp.exp(epsilon)) / (1 + odds), mpf(0))
+        needed += delta_of_gdp(epsilon, self.parameter) if gdp else pure
         holds = bool(needed <= delta) or (None if self.why else False)
         return Finding(what, holds, self.why or f"epsilon {float(epsilon):.8g} needs a delta of {float(needed):.8g}")
 
@@ -174,9 +170,20 @@ class _Account:
         yield Finding(f"{name}: ledger", paid if within else False, said)
 
 
+def _groups(accounts: Sequence[_Account]) -> list[list[_Account]]:
+    """Accounts that the ledger has beside each other, of one stream: of each other one the squares add up."""
+    groups = dict[str, list[_Account]]()
+    for each in accounts:
+        groups.setdefault(str(each.facts.get("beside", each.plan)), []).append(each)
+    return list(groups.values())
+
+
 def _whole(accounts: Sequence[_Account], rows: int, apart: int, spent: bool = False) -> Law:
     """The joint cost of accounts, for rows of a user in the worst division among those that have no row in common, for
     one row by the most expensive of these (phases.md; participation.md, 8)."""
+    if len(groups := _groups(accounts)) > 1:
+        costs = [_whole(each, rows, apart, spent) for each in groups]
+        return Law("gdp", mp.sqrt(sum(law.mu**2 for law in costs)), why=max(law.why for law in costs))
     if len(accounts) == 1:
         return accounts[0].law(rows, apart, spent and accounts[0].closed)
     parts, last, laws = list[list[_Account]](), 0, list[Law]()
@@ -190,8 +197,8 @@ def _whole(accounts: Sequence[_Account], rows: int, apart: int, spent: bool = Fa
         return sum(law.mu**2 for law in laws[-len(part) :])
 
     try:
-        costs = [(rows, 1, cache(partial(square, part))) for part in parts]
-        total = worst_places(costs, rows, 1) if len(parts) > 1 else square(parts[0], rows)
+        places = [(rows, 1, cache(partial(square, part))) for part in parts]
+        total = worst_places(places, rows, 1) if len(parts) > 1 else square(parts[0], rows)
     except NotChecked as error:
         return Law("gdp", rows * _whole(accounts, 1, 1).mu, why=str(error))
     return Law("gdp", mp.sqrt(total), why=max(law.why for law in laws))
@@ -199,14 +206,12 @@ def _whole(accounts: Sequence[_Account], rows: int, apart: int, spent: bool = Fa
 
 def _composed(header: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
     """The joint cost of all accounts: squares add up, or epsilons if all are pure; a stream's count as one."""
-    groups = dict[str, list[_Account]]()
     for each in accounts:
-        groups.setdefault(str(each.facts.get("beside", each.plan)), []).append(each)
         if not each.found:
             yield Finding(each.name, None, f"nothing is known of account {each.plan}: of a run that was not given?")
         if not each.said["private"] or each.said["claim"] is not None or each.said["adjacency"] != header["adjacency"]:
             yield Finding(each.name, False, "its noise is of a known seed or as published, or its relation is another")
-    costs = [_whole(members, *members[0].user, spent=True) for members in groups.values()]
+    costs = [_whole(members, *members[0].user, spent=True) for members in _groups(accounts)]
     slack = sum((law.slack for law in costs), sum((each.hidden for each in accounts), mpf(0)))
     laws = [Law("gdp", mp.sqrt(sum(law.mu**2 for law in costs)), slack, max((law.why for law in costs), default=""))]
     if all(law.kind != "gdp" for law in costs):
@@ -235,6 +240,9 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
             other = said["adjacency"] != record["adjacency"] or said.get("leakage") not in (None, record.get("leakage"))
             if other or any(said.get(key) != guarantee[key] for key in same):
                 yield Finding(name, False, "its account has another guarantee, or relation of streams, than the run")
+            told = {"fit_intercept": record.get("intercept"), **record}
+            if name == run["learner"] and any(run["parameters"].get(key) not in (None, told.get(key)) for key in _TOLD):
+                yield Finding(name, False, "its mechanism has other bounds of rows than its parameters")
             yield from account.read(record)
         except NotChecked as error:
             yield Finding(name, None, str(error))
@@ -268,8 +276,8 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
         law = found[True]._replace(kind="gdp", parameter=found[True].mu)
         yield law.within("mu of users", law._replace(parameter=mpf(users["mu"]) * SLACK), "all their rows")
         yield found[True].implies("epsilon of users", users["epsilon"], delta)
-    limits = [] if guarantee.get("user") is None else [f"column {guarantee['user']!r}"]
-    limits += [f"at most {most} row" + "s" * (most != 1)]
+    of_column = (f"column {user!r}" for user in [guarantee.get("user")] if user is not None)
+    limits = [*of_column, f"at most {most} row" + "s" * (most != 1)]
     limits += [f"any two of them {apart} rows apart or more"] if apart > 1 else []
     text = run["summary"].replace(f"one user ({', '.join(limits)})", "one USER")
     figures, mus = _PRINTED.findall(text), re.findall(r"([^( ]+)-GDP", text)

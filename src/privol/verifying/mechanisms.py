@@ -22,8 +22,7 @@ UNIT, OUT = iv.mpf(1) / 2**53, 1.0 + 2.0**-42
 #: Of a record, numbers that count something, numbers that may be 0 (others are above it), and what is no number.
 _COUNTS = ("rows", "rows_of_step", "steps", "histograms", "uses", "nodes", "outputs", "dimension", "first_row")
 _OR_NONE, _FLAGS = ("every", "grid", "gradient_norm", "curvature", "rounding"), ("cut", "intercept", "constrained")
-#: Integers are in units of 1 / ONE where they stand for real numbers. Limits: numbers examined, rows of a user in
-#: several parts of a stream, and rows before one whose distances are exact.
+#: Integers that stand for real numbers are in units of 1 / ONE. Limits: numbers, divided rows, exact distances back.
 ONE, _MOST_NUMBERS, _MOST_DIVIDED, _BACK = 1 << 128, 1 << 21, 64, 8
 
 
@@ -31,9 +30,7 @@ class NotChecked(Exception):
     """A case that this program has no proof for."""
 
 
-class Mechanism(
-    namedtuple("Mechanism", "price said facts pure slack most first ends", defaults=[(), False, None, None, None, None])
-):
+class Mechanism(namedtuple("Cost", "price said facts pure slack most first ends", defaults=[(), False, *[None] * 4])):
     """What a mechanism costs, by the noise that was drawn, a description of it, and other checks.
 
     ``price``: for a number of a user's rows at a distance, a mu, or of ``pure`` an epsilon; NotChecked where only
@@ -55,8 +52,7 @@ def _refuse(found: Any, key: str = "") -> None:
     for inside, value in found.items() if isinstance(found, Mapping) else ((key, value) for value in found):
         known = value is None or (inside in _FLAGS and isinstance(value, bool)) or (inside in _OR_NONE and value == 0)
         if isinstance(value, Mapping | list):
-            _refuse(value, inside)
-            known = True
+            known = _refuse(value, inside) is None
         elif isinstance(value, str):  # mpmath reads numbers from texts
             known = value.lstrip()[:1] not in tuple("+-.0123456789")
         elif not known and not isinstance(value, bool):
@@ -126,7 +122,7 @@ class Loss(namedtuple("Loss", "offset rise cap bend one_sided", defaults=[False]
     def of(loss: Record, y: Any) -> Loss:
         """The loss of a record, for targets within y."""
         one, flat, y, width = iv.mpf(1), iv.mpf(0), iv.mpf(y), iv.mpf(loss.get("width", 1))
-        if "lipschitz" in loss:  # the user's own, as vouched for
+        if loss.get("custom"):  # the user's own, as vouched for
             slope = iv.mpf(loss["lipschitz"])
             return Loss(slope, flat, slope, loss["curvature"] and iv.mpf(loss["curvature"]))
         return {
@@ -290,6 +286,8 @@ class _Reader:
         point = iv.mpf(of["radius"]) * (1 + 2 * (_lanes(dim, 24) + 16 * iv.sqrt(iv.mpf(dim)) * UNIT))
         predictions = 4 * (loss.bend or 0) * row * _lanes(dim) * row * point
         apart = (1 + 4 * _lanes(dim, 8)) * loss.width(row * point, 2) + predictions
+        if mpf((weight * row * loss.slope(row * point)[0]).a) > mpf(of["gradient_bound"]):
+            raise ValueError("gradients longer than their bound, and none is cut")
         return min(ball, weight * row * apart, key=upper)
 
     def of_sums_of_gradients(self) -> Mechanism:
@@ -328,9 +326,8 @@ class _Reader:
             one += iv.mpf("2.1") * (leaf - 1) * UNIT * leaf * radius
         drift, column = 2 * iv.sqrt(iv.mpf(steps)) * design.rounding() * leaf * radius, design.column()
         said = f"std {float(sigma):.8g} of {design.name} sums"
-        return Mechanism(
-            lambda m, b: (iv.sqrt(column if m == 1 else design.pattern(m, b, leaf)) * one + drift) / sigma, said, facts
-        )
+        square = cache(lambda m, b: column if m == 1 else design.pattern(m, b, leaf))
+        return Mechanism(lambda m, b: (iv.sqrt(square(m, b)) * one + drift) / sigma, said, facts)
 
     def of_gradients(self) -> Mechanism:
         """Independent noise on the sum of each step's gradients: a row is in one step (gradients.md)."""
@@ -399,8 +396,7 @@ class _Reader:
         """The average of all iterates, once (offline.md, 3)."""
         (path, facts), n = self.path(), self.of["rows"]
         if self.of["weights"] == "last":
-            last = iv.mpf(path.moved(n) * OUT)
-            return self.once(lambda m: m * last, facts)
+            return self.once(lambda m: m * iv.mpf(path.moved(n) * OUT), facts)
         shares = {"linear": range(n + 1), "uniform": [1] * (n + 1)}[self.of["weights"]]
         parts = [shares[t + 1] * path.moved(t) for t in range(1, n)]
         narrow = later = 0.0
@@ -409,8 +405,7 @@ class _Reader:
             narrow = max(narrow, min(path.diameter, path.cap * path.weight(t)) * later)
         one, whole, total = narrow + path.charge(n) * later, sum(shares[1:]), math.fsum(parts)
         adding = iv.mpf("2.02") * (n + 24) * UNIT * self.of["radius"]
-        # up to row t at most t rows have changed
-        fewer = cache(lambda m: math.fsum((m - t) * x for t, x in enumerate(parts[: m - 1], 1)))
+        fewer = cache(lambda m: math.fsum((m - t) * x for t, x in enumerate(parts[: m - 1], 1)))  # t rows change by t
         moved = cache(lambda m: min(m * min(total, one), m * total - fewer(m)) / whole * (OUT + n * 2.0**-52))
         return self.once(lambda m: iv.mpf(moved(m)) + adding, facts)
 
@@ -425,8 +420,7 @@ class _Reader:
     def of_minimiser(self) -> Mechanism:
         """A minimiser, as certified by its solver, with noise (offline.md, 2)."""
         of, (loss, row), total = self.of, self.loss_and_row(offline=True), iv.mpf(self.of["l2_sum"])
-        # norms of minimisers are in an interval from 0 ("The ball"), as the logarithm of their bound is from here
-        rate = total / of["rows"]
+        rate = total / of["rows"]  # norms of minimisers fill an interval from 0 ("The ball"): logarithms are tried
         x = _root(lambda _, r: loss.pull(row * r) - rate * r * r, lambda x: [iv.mpf(2) ** (800 * x - 400)])
         diameter = row * loss.width(row * iv.mpf(2) ** (800 * upper(x) - 400), self.streams)
         moved = iv.sqrt(iv.mpf(of["outputs"])) * (diameter + 2 * iv.mpf(of["gradient_norm"])) / total
@@ -453,8 +447,7 @@ class _Reader:
         if k > 1 and not loss.one_sided:
             raise NotChecked("several outputs whose slopes have both signs")
         left = mpf((iv.mpf(noise["epsilon"]) - k * iv.log(1 + row * row * loss.bend / total)).a)
-        # by their numbers, the squares of shifts in units of R L
-        shifts = [[(math.comb(k, i), i) for i in range(1, k + 1)] if loss.one_sided else [(2, 1)]]
+        shifts = [[(math.comb(k, i), i) for i in range(1, k + 1)] if loss.one_sided else [(2, 1)]]  # squares, in R L
         if self.streams == 2 and loss.one_sided:
             both = [(i, j) for i in range(k + 1) for j in range(k - i + 1) if i + j]
             shifts = [[(math.comb(k, i) * math.comb(k - i, j) * 2**j, 4 * i + j) for i, j in both]]
@@ -474,10 +467,9 @@ class _Reader:
             rounding += 2 * ((lanes + 22) * iv.mpf(of["radius"]) * batch / iv.mpf(of["last_step"]) + 7 * batch * bound)
         elif of["position"] != "gradient" or (batch > 1 and of["noise"]["law"] in ("cap", "sign")):
             raise NotChecked(f"noise at {of['position']!r} of the law {of['noise']['law']!r}")
-        apart = of["uses"] == 1 or of["rows"] >= of["uses"] * of["nodes"] * batch
-        found = self.of_reports(bound + rounding * UNIT, of["uses"])
-        facts = (*found.facts, ("epochs", apart, f"{of['uses']} of {of['nodes']} nodes"))
-        return found._replace(facts=facts, price=lambda m, _: m * found.price(1, 1))
+        found, uses = self.of_reports(bound + rounding * UNIT, of["uses"]), of["uses"]
+        epochs = "epochs", uses == 1 or of["rows"] >= uses * of["nodes"] * batch, f"{uses} of {of['nodes']} nodes"
+        return found._replace(facts=(*found.facts, epochs), price=lambda m, _: m * found.price(1, 1))
 
     def of_reports(self, bound: Any = None, uses: int = 1) -> Mechanism:
         """A number of uses of a row in one randomizer each, of vectors that are clipped to a bound (reports.md)."""
