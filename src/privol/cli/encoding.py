@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +108,7 @@ def encoder_for(
 
 def what_taught(encoder: Any) -> dict[str, Any]:
     """Return the entry for a learnt encoding in a run's record. Public."""
+    from ..encoding import encoding_record
     from ..encoding.crosses import cross_name
 
     plan = encoder.plan_
@@ -127,22 +127,8 @@ def what_taught(encoder: Any) -> dict[str, Any]:
         "crosses": [cross_name(pair) for pair in encoder.schema_.crosses],
         "uncrossed": dict(encoder.uncrossed_),
         "sentence": encoder.guarantee_.sentence(),
-        "mechanism": _mechanism(encoder),
+        "mechanism": encoding_record(encoder),
     }
-
-
-def _mechanism(encoder: Any) -> dict[str, Any]:
-    """Return the public record of the encoding's mechanism, for ``privol verify``."""
-    phases, first = [], 1
-    for phase in encoder.counted_:
-        phases.append({"first_row": first, **asdict(phase)})
-        first += phase.rows
-    if encoder.schema_.rows is not None:  # votes: those of a row have norm 1, as the 1 of a histogram
-        plan = encoder.plan_
-        phases = [{"first_row": 1, "name": "votes", "rows": plan.rows, "histograms": 1, "std": plan.noise(1)}]
-        first = 1 + plan.rows
-    adjacency = encoder.guarantee_.adjacency
-    return {"kind": "histograms", "adjacency": adjacency, "first_row": 1, "rows": first - 1, "phases": phases}
 
 
 def short_of_rows(taught: Mapping[str, Any]) -> str | None:

@@ -169,11 +169,11 @@ def describe_fit(
     from .. import __version__
     from ..guarantees import weaknesses
     from ..learners.views import derived_of
-    from ..state import describe_parameters
+    from ..state import claims_of, describe_parameters, fit_record
 
     guarantee, ledger, n = made.guarantee_, made.ledger_, made.n_rows_
     (account,), spent, delta = ledger.accounts, ledger.spent, guarantee.delta
-    reserved = figures_of(guarantee.mu, guarantee.epsilon(delta))
+    reserved, users = claims_of(guarantee, [account])
     plan = made.calibrate(stream.n_features, n, 2 if stream.classes is None else len(stream.classes))
     noise, drowned = (None, None) if guarantee.kind == "none" else _noise_of(made, plan, stream)
     warnings = list(weaknesses(guarantee, rows=n))
@@ -186,12 +186,6 @@ def describe_fit(
             f"{stream.schema.name} was derived from the data (derived_from_data = true): the guarantee does not hold "
             "until each range, level and label in it is replaced or confirmed by public knowledge",
         )
-    users = None
-    if guarantee.rows_per_user is not None:
-        users = {
-            "most_rows": guarantee.rows_per_user,
-            **figures_of(guarantee.user_mu, guarantee.user_epsilon(delta)),
-        }
     return {
         "format": "privol.run",
         "version": 1,
@@ -212,7 +206,7 @@ def describe_fit(
         "summary": guarantee.summary(),
         "warnings": warnings,
         "guarantee": guarantee.to_record(),
-        "mechanism": _mechanism(made, plan, stream),
+        "mechanism": fit_record(made),
         "sentence": guarantee.sentence(),
         "together": None,
         "users": users,
@@ -234,24 +228,6 @@ def describe_fit(
         "private_metrics": None,
         "diagnostics": None,
     }
-
-
-def _mechanism(made: Any, plan: Any, stream: Any) -> dict[str, Any] | None:
-    """Return the public record of the release, for ``privol verify``."""
-    from ..calibration import offline_record
-    from ..losses import get_loss
-
-    found = offline_record(
-        plan,
-        loss=getattr(plan, "loss", None) or get_loss(made.loss),
-        rows=made.n_rows_,
-        dim=stream.n_features + bool(made.fit_intercept),
-        intercept=bool(made.fit_intercept),
-        x_bound=float(made.x_bound),
-        y_bound=float(made.y_bound),
-        adjacency=made.adjacency,
-    )
-    return None if found is None else {"first_row": 1, **found}
 
 
 def _noise_of(made: Any, plan: Any, stream: Any) -> tuple[dict[str, Any], str | None]:

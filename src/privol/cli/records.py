@@ -53,10 +53,9 @@ def describe_run(
     expectation, so delta is judged by the rows that there were.
     """
     from .. import __version__
-    from ..calibration import mechanism_record
-    from ..guarantees import compose_gdp, gdp_epsilon, weaknesses
+    from ..guarantees import weaknesses
     from ..planning import noise_row
-    from ..state import describe_parameters
+    from ..state import claims_of, describe_parameters, run_record
 
     guarantee, ledger, plan = made.guarantee_, made.ledger_, made.plan_
     n, releases = made.n_rows_, plan.releases
@@ -64,25 +63,10 @@ def describe_run(
     rows = [n] if early else _release_rows(releases, made.n_releases_, n)
     delta = guarantee.delta
     promises = {account.learner: account.guarantee for account in ledger.accounts}
-    users = None
-    if guarantee.rows_per_user is not None:
-        of_users: dict[str, float] = {}
-        # the models' figure covers the rows that taught, if both count the rows of users
-        for account in ledger.accounts:
-            of_users[account.group] = max(of_users.get(account.group, 0.0), account.guarantee.user_mu)
-        mu = compose_gdp(list(of_users.values()))
-        users = {"most_rows": guarantee.rows_per_user, **figures_of(mu, gdp_epsilon(mu, delta))}
-    # runs on different rows of the stream together cost as much as the most expensive one
-    groups: dict[str, float] = {}
-    for account in ledger.accounts:
-        groups[account.group] = max(groups.get(account.group, 0.0), account.guarantee.mu)
-    reserved, spent = compose_gdp(list(groups.values())), ledger.spent
-    # the learner's own figure is exact, whereas composing would round it up; another run of the group may cost more
-    alone = len(groups) == 1 and max(groups.values()) <= guarantee.mu
-    reserved_epsilon = guarantee.epsilon(delta) if alone else gdp_epsilon(reserved, delta)
+    reserved, users = claims_of(guarantee, ledger.accounts)
+    spent = ledger.spent
     bounded = math.isfinite(plan.problem.radius)  # otherwise no score is the largest
     noise = noise_row(plan, rows[-1], early=early) if rows and bounded else None
-    mechanism = mechanism_record(plan, n if early else None)
     warnings = [*weaknesses(whole, rows=n if unsized else max(n, plan.problem.horizon)), *_warnings(made, noise)]
     warnings += _more_than_kept(guarantee, stream)
     if stream.schema is not None and stream.schema.derived_from_data:
@@ -110,13 +94,13 @@ def describe_run(
         "summary": whole.summary(),
         "warnings": warnings,
         "guarantee": guarantee.to_record(),
-        "mechanism": None if mechanism is None else {"first_row": inputs.get("first_row", 1), **mechanism},
+        "mechanism": run_record(made, inputs.get("first_row", 1)),
         "sentence": (whole if shared else guarantee).sentence(),
         "together": ledger.sentence(delta) if len(promises) > 1 else None,
         "users": users,
         "budget": {
             "delta": delta,
-            "reserved": figures_of(guarantee.mu if alone else reserved, reserved_epsilon),
+            "reserved": reserved,
             "spent": figures_of(spent.mu, spent.epsilon(delta)),
             "shares": {name: figures_of(promise.mu, promise.epsilon(delta)) for name, promise in promises.items()},
         },

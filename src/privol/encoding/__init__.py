@@ -2,6 +2,6 @@
 
 from .outlook import Outlook, outlook_of
 from .phases import EncodingPlan, plan_encoding
-from .private_encoder import PrivateEncoder
+from .private_encoder import PrivateEncoder, encoding_record
 
-__all__ = ["EncodingPlan", "Outlook", "PrivateEncoder", "outlook_of", "plan_encoding"]
+__all__ = ["EncodingPlan", "Outlook", "PrivateEncoder", "encoding_record", "outlook_of", "plan_encoding"]

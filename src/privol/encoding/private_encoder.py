@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from .labels import Labels
 from .rows import ColumnSource
 from .streaming import StreamEncoder
 
-__all__ = ["PrivateEncoder"]
+__all__ = ["PrivateEncoder", "encoding_record"]
 
 
 class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstimator):  # type: ignore[misc]
@@ -313,3 +314,20 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
         if part is None:
             raise InvalidParameter("X is sparse, and the encoder was fitted on columns")
         return FrequentSource(found, part, ())
+
+
+def encoding_record(encoder: PrivateEncoder) -> dict[str, Any]:
+    """Return the public record of the mechanism of a learnt encoding, for ``privol verify``.
+
+    JSON values: the phases, the rows and histograms of each, and the noise as it was drawn.
+    """
+    phases, first = [], 1
+    for phase in encoder.counted_:
+        phases.append({"first_row": first, **asdict(phase)})
+        first += phase.rows
+    if encoder.schema_.rows is not None:  # votes: those of a row have norm 1, as the 1 of a histogram
+        plan = encoder.plan_
+        phases = [{"first_row": 1, "name": "votes", "rows": plan.rows, "histograms": 1, "std": plan.noise(1)}]
+        first = 1 + plan.rows
+    adjacency = encoder.guarantee_.adjacency
+    return {"kind": "histograms", "adjacency": adjacency, "first_row": 1, "rows": first - 1, "phases": phases}

@@ -34,6 +34,7 @@ __all__ = [
     "RunView",
     "Targets",
     "TrainingRows",
+    "account_of",
     "adjacency_of",
     "class_weights",
     "derived_of",
@@ -114,6 +115,13 @@ def run_of(learner: OnlineLearner) -> RunView | None:
     if run is None:
         return None
     return RunView(run.account, run.state.n_rows, run.keeper is not None)
+
+
+def account_of(learner: LedgeredModel) -> Account | None:
+    """Return the account of the current or last run, or of the last fit; None if this process has none."""
+    run = _run(learner)
+    account: Account | None = vars(learner).get("_account") if run is None else run.account
+    return account
 
 
 def end_run(learner: OnlineLearner) -> None:

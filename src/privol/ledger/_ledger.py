@@ -7,6 +7,7 @@ import math
 import os
 import threading
 import weakref
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -205,7 +206,7 @@ class Ledger(Shared):
         ledger._pid = -1
         return ledger
 
-    def include(self, other: Ledger) -> None:
+    def include(self, other: Ledger, *, runs: Collection[str] | None = None) -> None:
         """Count the runs of another ledger as spent here too: on the same rows, or on rows that may be the same.
 
         Runs that are open there count with their whole reservation. Nothing is refused: spent budget is spent, and may
@@ -215,6 +216,8 @@ class Ledger(Shared):
         ----------
         other : Ledger
             Such as :meth:`read` returns.
+        runs : collection of str, optional
+            The ``plan_id`` of each run that is included; default: all.
 
         Raises
         ------
@@ -231,7 +234,8 @@ class Ledger(Shared):
                 f"adjacency must be the ledger's, {self.adjacency!r}, found {other.adjacency!r}: guarantees for "
                 "different relations do not compose"
             )
-        found = [(account, *account._known()) for account in other.accounts]
+        wanted = [account for account in other.accounts if runs is None or account.plan_id in runs]
+        found = [(account, *account._known()) for account in wanted]
         with self._lock:
             known = {account.plan_id: account for account in self._accounts}
             for account, now, closed in found:

@@ -1,10 +1,12 @@
 """Runs on the disk: released models, which are public, and runs that outlive their process, which are secret.
 
-:func:`save_model` and :func:`load_model` write and read what a learner has released. :class:`State` keeps a run that is
+:func:`save_model` and :func:`load_model` write and read what a learner has released; :func:`save_run` also writes what
+its run claims, for ``privol verify``. :class:`State` keeps a run that is
 still learning, its secrets included, so that it survives a crash. :class:`SealedRelease` is for offline fits, which
 release one model and cannot resume.
 """
 
+from ._claims import claims_of, fit_record, run_record, save_run
 from ._kept_run import State
 from ._models import (
     FORMAT,
@@ -23,10 +25,14 @@ __all__ = [
     "VERSION",
     "SealedRelease",
     "State",
+    "claims_of",
     "describe_parameters",
+    "fit_record",
     "load_learner",
     "load_model",
     "read_record",
+    "run_record",
     "save_model",
+    "save_run",
     "write_released",
 ]

@@ -30,9 +30,10 @@ class NotChecked(Exception):
     """A case that this program has no proof for."""
 
 
-class Mechanism(namedtuple("Cost", "price said facts pure slack most first ends", defaults=[(), False, *[None] * 4])):
+class Mechanism(
+    namedtuple("Mechanism", "price said facts pure slack most first ends", defaults=[(), False, None, None, None, None])
+):
     """What a mechanism costs, by the noise that was drawn, a description of it, and other checks.
-
     ``price``: for a number of a user's rows at a distance, a mu, or of ``pure`` an epsilon; NotChecked where only
     their number times that of one is known. ``slack``: of what is proved at one delta, that delta. ``most``: number of
     releases that it is the price of; ``first``: that of a number of the first; ``ends``: rows before the only one."""
@@ -47,7 +48,7 @@ def mechanism_of(record: Record) -> Mechanism:
     return read()
 
 
-def _refuse(found: Any, key: str = "") -> None:
+def _refuse(found: Any, key: str = "") -> Any:
     """Raise if a number of a record is none that it can be: with another sign a formula may give too small a cost."""
     for inside, value in found.items() if isinstance(found, Mapping) else ((key, value) for value in found):
         known = value is None or (inside in _FLAGS and isinstance(value, bool)) or (inside in _OR_NONE and value == 0)
@@ -206,9 +207,8 @@ class Design:
 
     def rounding(self) -> Any:
         """The largest distance of a step's vector as computed from the real one."""
-        n, gain, drift = self.steps, iv.mpf(1), iv.mpf(0)
+        n, gain, drift = len(self.terms) if self.name == "banded" else self.steps, iv.mpf(1), iv.mpf(0)
         if self.terms:
-            n = len(self.terms) if self.name == "banded" else n
             factor = 2 * (n - 1) if self.name == "banded" else (5 if self.of["decay"] == 1.0 else 6) * n + 1
             return UNIT * iv.mpf("1.05") * factor * (1 + 2 * iv.sqrt(iv.mpf(n) / iv.pi))
         for rate, weight in self.pairs:

@@ -1,0 +1,165 @@
+"""What a run claims, in files that a third party can check: ``privol verify``."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from .._files import write_atomically
+from ..calibration import mechanism_record, offline_record
+from ..encoding import PrivateEncoder, encoding_record
+from ..errors import StateError
+from ..guarantees import Guarantee, compose_gdp, gdp_epsilon
+from ..learners import OfflineLearner, OnlineLearner
+from ..learners.views import account_of
+from ..ledger import Account, Ledger
+from ..losses import get_loss
+from ._models import Estimator, Learner, describe_parameters, save_model
+
+__all__ = ["claims_of", "fit_record", "run_record", "save_run"]
+
+
+def _figures(mu: float, epsilon: float) -> dict[str, Any]:
+    return {name: "inf" if math.isinf(x) else x for name, x in (("mu", mu), ("epsilon", epsilon))}
+
+
+def claims_of(guarantee: Guarantee, accounts: Sequence[Account]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return what the accounts of a run reserve together, for a row and for all rows of a user, as JSON values.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        Of the learner.
+    accounts : sequence of Account
+        Its own, and those of an encoding and of private metrics.
+    """
+    delta = guarantee.delta
+    # runs on different rows of the stream together cost as much as the most expensive one
+    groups: dict[str, float] = {}
+    of_users: dict[str, float] = {}
+    for account in accounts:
+        groups[account.group] = max(groups.get(account.group, 0.0), account.guarantee.mu)
+        if guarantee.rows_per_user is not None:
+            # the models' figure covers the rows that taught, if both count the rows of users
+            mu = account.guarantee.user_mu
+            of_users[account.group] = max(of_users.get(account.group, 0.0), math.inf if mu is None else mu)
+    # the learner's own figure is exact, whereas composing would round it up; another run of the group may cost more
+    alone = len(groups) == 1 and max(groups.values()) <= guarantee.mu
+    together = compose_gdp(list(groups.values()))
+    reserved = (
+        _figures(guarantee.mu, guarantee.epsilon(delta)) if alone else _figures(together, gdp_epsilon(together, delta))
+    )
+    if guarantee.rows_per_user is None:
+        return reserved, None
+    together = compose_gdp(list(of_users.values()))
+    own = guarantee.user_epsilon(delta) if guarantee.kind != "gdp" else None  # composed as gdp it would be larger
+    epsilon = gdp_epsilon(together, delta) if own is None else own
+    return reserved, {"most_rows": guarantee.rows_per_user, **_figures(together, epsilon)}
+
+
+def run_record(learner: OnlineLearner, first_row: int = 1) -> dict[str, Any] | None:
+    """Return the record of the mechanism of an online learner's run; None where there is none.
+
+    ``first_row``: the number of its first row in its stream.
+    """
+    plan, n = learner.plan_, learner.n_rows_
+    early = plan.releases.only_last and n < plan.releases.last_row and learner.n_releases_ > 0
+    found = mechanism_record(plan, n if early else None)
+    return None if found is None else {"first_row": first_row, **found}
+
+
+def fit_record(learner: OfflineLearner) -> dict[str, Any] | None:
+    """Return the record of the mechanism of an offline learner's fit; None where there is none."""
+    classes, intercept = getattr(learner, "classes_", None), bool(learner.fit_intercept)
+    plan = learner.calibrate(learner.n_features_in_, learner.n_rows_, 2 if classes is None else len(classes))
+    found = offline_record(
+        plan,
+        loss=getattr(plan, "loss", None) or get_loss(learner.loss),
+        rows=learner.n_rows_,
+        dim=learner.n_features_in_ + intercept,
+        intercept=intercept,
+        x_bound=float(learner.x_bound),
+        y_bound=float(learner.y_bound),
+        adjacency=learner.adjacency,
+    )
+    return None if found is None else {"first_row": 1, **found}
+
+
+def save_run(model: Learner | Estimator, directory: str | os.PathLike[str]) -> None:
+    """Write what a model released, and what its run claims and spent, for whoever wants to check it.
+
+    The files are public: ``model.json`` and ``model.npz`` of :func:`save_model`; ``run.json``, the numbers that noise
+    and guarantee follow from; and ``ledger.jsonl``, a copy of the accounts of this run. ``privol verify DIRECTORY``
+    computes the guarantee again from the last two (``docs/verify.md``).
+
+    Parameters
+    ----------
+    model : OnlineLearner, OfflineLearner, PrivateClassifier or PrivateRegressor
+        Whose run has ended.
+    directory : path
+        Made if it does not exist (its parent must); must hold no model, run or journal yet.
+
+    Raises
+    ------
+    NotFittedError, StateError
+        If there is no run in this process, nothing was released, or the run goes on: ``close()`` ends it.
+    InvalidParameter
+        If a parameter or label has no JSON form.
+    FileExistsError
+        If one of the files exists.
+    OSError
+        If they cannot be written.
+
+    Examples
+    --------
+    >>> from privol import DPFTRL
+    >>> from privol.state import save_run
+    >>> learner = DPFTRL(epsilon=1.0).fit(X, y)  # doctest: +SKIP
+    >>> save_run(learner, "monday")  # doctest: +SKIP
+
+    and ``privol verify monday`` in a shell.
+    """
+    learner: Any = getattr(model, "learner_", model)
+    encoder: PrivateEncoder | None = getattr(model, "encoder_", None)
+    own = account_of(learner)
+    if own is None or not learner.n_releases_:
+        raise StateError("there is no run of this process that has released a model: what is loaded or copied has none")
+    accounts = [own] if encoder is None else [encoder.account_, own]
+    if not all(account.closed for account in accounts):
+        raise StateError("the run goes on: close() ends it")
+    folder = Path(directory)
+    for name in ("run.json", "ledger.jsonl"):
+        if (folder / name).exists():
+            raise FileExistsError(f"{folder / name} exists and is not overwritten")
+    guarantee: Guarantee = learner.guarantee_
+    reserved, users = claims_of(guarantee, accounts)
+    online = isinstance(learner, OnlineLearner)
+    record = {
+        "format": "privol.run",
+        "version": 1,
+        "privol": __version__,
+        "status": "complete",
+        "learner": type(learner).__name__,
+        "parameters": describe_parameters(learner),
+        "rows": learner.n_rows_,
+        "releases": learner.n_releases_,
+        "summary": model.guarantee_.summary(),
+        "guarantee": guarantee.to_record(),
+        "mechanism": run_record(learner, own.rows[0]) if online else fit_record(learner),
+        "encoding": None if encoder is None else {"mechanism": encoding_record(encoder)},
+        "sentence": model.guarantee_.sentence(),
+        "users": users,
+        "budget": {"delta": guarantee.delta, "reserved": reserved},
+        "private_metrics": None,
+    }
+    text = json.dumps(record, indent=1, allow_nan=False).encode() + b"\n"
+    save_model(model, folder)
+    with closing(Ledger(adjacency=guarantee.adjacency, journal=folder / "ledger.jsonl")) as ledger:
+        ledger.include(own.ledger, runs={account.plan_id for account in accounts})
+    write_atomically(folder / "run.json", text)
