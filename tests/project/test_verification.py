@@ -52,3 +52,12 @@ def test_roundings_of_lanes_are_charged(first_pass):
     assert len(lanes.report()) == 2
     with pytest.raises(SystemExit, match=r"lanes\(1\) is 7.125, derived are 8"):
         lanes.report(lambda n: n / 8 + 7)
+
+
+def test_roundings_of_projections_are_charged(first_pass):
+    from verification import projections
+
+    assert len(projections.report()) == 1
+    for root, fixed in ((9, 200), (16, 7)):
+        with pytest.raises(SystemExit, match="derived is more"):
+            projections.report([(Fraction(root), Fraction(fixed))])

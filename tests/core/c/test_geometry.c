@@ -67,6 +67,22 @@ static void just_outside(const pv_set *set, int64_t d) {
     free(x);
 }
 
+/* One long entry and a crowd of equal short ones, which the projection leaves as short as a rounding of the total: each
+ * of them is off by no more than that, however many they are. */
+static void crowd(const pv_set *set, int64_t d, int64_t roundings) {
+    double *x = doubles(d), *work = doubles(2 * d);
+    const double little = set->size * (double)roundings * 0x1p-53;
+    for (int64_t j = 0; j < d; ++j) x[j] = j == d / 2 ? set->size : little;
+    pv_project(set, x, d, work);
+    for (int64_t j = 0; j < d; ++j) {
+        const long double share = (long double)little / (long double)d,
+                          exact = j == d / 2 ? set->size - (little - share) : share;
+        CHECK(fabsl(x[j] - exact) <= 4 * 0x1p-53L * set->size);
+        digest(x[j]);
+    }
+    free(x), free(work);
+}
+
 int main(void) {
     static const int64_t sizes[] = {1, 2, 3, 7, 8, 9, 17, 64, D_MAX};
     static const double scales[] = {1e-3, 0.3, 1.0, 30.0, 1e6};
@@ -90,5 +106,11 @@ int main(void) {
                     if (code == PV_L2_BALL || code == PV_L1_BALL) just_outside(&set, d);
                 }
     }
+    for (int64_t d = 2; d <= 3000; d += 1 + d / 7)
+        for (int64_t roundings = 1; roundings < 2 * d; roundings += 1 + d / 90) {
+            const pv_set l1 = {.code = PV_L1_BALL, .size = 1.25}, simplex = {.code = PV_SIMPLEX, .size = 0.5};
+            crowd(&l1, d, roundings);
+            crowd(&simplex, d, roundings);
+        }
     return finish("geometry");
 }

@@ -32,11 +32,12 @@ static inline void add(exact *a, double x) {
 /* Nearest point of {p >= 0, sum p = total} to w, in place; work has room for n values.
  *
  * p = max(w - tau, 0). Only gaps from the largest entry matter, and only those below the total can keep an entry
- * positive: so nothing is lost where the entries are much larger than the total. Michelot's method finds tau: take
- * the tau at which the candidates left sum to the total, drop those at or below it, repeat; the set only shrinks.
- * The sum is compensated, so tau errs by a few roundings of the total and every coordinate by as much. */
+ * positive: so nothing is lost where the entries are much larger than the total. Newton's method finds tau, from below:
+ * add to it what p sums to beyond the total, divided by the number of positive p, until nothing is left to add. (As
+ * Michelot's, but the p are added and not the gaps. Their sum is right to a rounding of the total, so a crowd of entries
+ * just above tau counts, however large it is.) tau never falls, so what it has passed stays 0. */
 static void onto_simplex(double *w, int64_t d, double total, double *work) {
-    double top = w[0], tau, undefined = 0.0; /* NaN if an entry is not finite, which comparisons alone would hide */
+    double top = w[0], undefined = 0.0; /* NaN if an entry is not finite, which comparisons alone would hide */
     for (int64_t j = 0; j < d; ++j) {
         top = w[j] > top ? w[j] : top;
         undefined += w[j] - w[j];
@@ -48,15 +49,20 @@ static void onto_simplex(double *w, int64_t d, double total, double *work) {
     int64_t n = 0;
     for (int64_t j = 0; j < d; ++j)
         if (w[j] - top > -total) work[n++] = w[j] - top;
+    double tau = -total;
     for (;;) {
         exact s = {-total, 0.0};
         int64_t kept = 0;
-        for (int64_t j = 0; j < n; ++j) add(&s, work[j]);
-        tau = (s.sum + s.low) / (double)n;
-        for (int64_t j = 0; j < n; ++j)
-            if (work[j] > tau) work[kept++] = work[j];
-        if (kept == n || kept == 0) break;
+        for (int64_t j = 0; j < n; ++j) {
+            const double p = work[j] - tau;
+            if (!(p > 0.0)) continue;
+            add(&s, p);
+            work[kept++] = work[j];
+        }
         n = kept;
+        const double next = tau + (s.sum + s.low) / (double)n;
+        if (!(next > tau)) break;
+        tau = next;
     }
     for (int64_t j = 0; j < d; ++j) {
         double p = (w[j] - top) - tau;
