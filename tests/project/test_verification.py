@@ -61,3 +61,12 @@ def test_roundings_of_projections_are_charged(first_pass):
     for root, fixed in ((9, 200), (16, 7)):
         with pytest.raises(SystemExit, match="derived is more"):
             projections.report([(Fraction(root), Fraction(fixed))])
+
+
+def test_roundings_of_the_decision_are_allowed_for(first_pass):
+    from verification import decision
+
+    assert len(decision.report()) == 1
+    for allowed, widest in ((3 * first_pass.DOUBLE, None), (None, Fraction(2**46))):
+        with pytest.raises(SystemExit, match="derived is more"):
+            decision.report(allowed, widest)

@@ -14,6 +14,7 @@
 #define FIRST_SEGMENT ((int64_t)(1023 + 52 - PV_GAUSS_OCTAVES) << 4)
 
 #define TWO50 1125899906842624.0
+#define WIDEST 0x1p44 /* scale in steps, beyond which nothing is decided here: one vector on a sphere in 2^65 */
 /* For words below this (apart from the sign) p is uncertain by more than one part in 2^20. */
 #define DEEPEST (UINT64_C(1) << 31)
 
@@ -65,7 +66,7 @@ static void decide(const pv_lattice *lattice, uint64_t word, double x, int64_t j
      * 2^-53 of what is summed, doubled */
     const double wrong = b * found.error * (1.0 + lattice->uncertainty) + fabs(noise) * lattice->uncertainty;
     const double error = wrong + (fabs(rest) + fabs(noise)) * 0x1p-50;
-    if (fabs(place) <= TWO50 && fabs(sum - nearest) <= 0.5 - error) {
+    if (fabs(place) <= TWO50 && b <= WIDEST && fabs(sum - nearest) <= 0.5 - error) {
         *out = (whole + nearest) * h + 0.0;
         return;
     }
