@@ -70,3 +70,15 @@ def test_roundings_of_the_decision_are_allowed_for(first_pass):
     for allowed, widest in ((3 * first_pass.DOUBLE, None), (None, Fraction(2**46))):
         with pytest.raises(SystemExit, match="derived is more"):
             decision.report(allowed, widest)
+
+
+def test_roundings_of_slopes_are_charged(first_pass):
+    from verification import slopes
+
+    assert len(slopes.report()) == 2
+    with pytest.raises(SystemExit, match="more than is charged"):
+        slopes.report(leaders=Fraction(31))
+    with pytest.raises(SystemExit, match="5 units are counted for smoothed hinge"):
+        slopes.report(slope=5)
+    with pytest.raises(SystemExit, match=r"vector_excess\(1\)"):
+        slopes.report(leaders=Fraction(100), slope=60)
