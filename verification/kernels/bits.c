@@ -3,8 +3,12 @@
 
 #include "__fc_builtin.h"
 
+#ifndef SHORT
+#define SHORT 0 /* the control: one pair of coordinates too few */
+#endif
+
 int main(void) {
-    unsigned char rows[PV_ADDRESS_BYTES * 32], one[PV_ADDRESS_BYTES];
+    unsigned char rows[PV_ADDRESS_BYTES * (32 - SHORT)], one[PV_ADDRESS_BYTES];
     const int64_t d = Frama_C_long_interval(-1, 64);
     const unsigned stream = Frama_C_unsigned_int_interval(0, 0xFFFFFFFF);
     const unsigned level = Frama_C_unsigned_int_interval(0, 0xFFFFFFFF);

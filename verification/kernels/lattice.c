@@ -1,0 +1,32 @@
+/* Noise for up to three coordinates: any values, words, scales and lists of resolved sums, NaN and infinities included. */
+#include "noise/pv_lattice.h"
+
+#include "__fc_builtin.h"
+
+#ifndef SHORT
+#define SHORT 0 /* the control: one number too few */
+#endif
+
+enum { MOST = 3 };
+
+int main(void) {
+    double u[MOST], s, magnitude, uncertainty, out[MOST - SHORT], x[MOST], value[MOST];
+    int64_t coord[MOST];
+    uint64_t word[MOST];
+    unsigned char words[8 * MOST];
+    const int64_t d = Frama_C_long_interval(0, MOST);
+    const int law = Frama_C_interval(0, PV_LAWS - 1);
+    //@ split d;
+    //@ split law;
+    Frama_C_make_unknown((char *)u, sizeof u);
+    Frama_C_make_unknown((char *)&s, sizeof s);
+    Frama_C_make_unknown((char *)&magnitude, sizeof magnitude);
+    Frama_C_make_unknown((char *)&uncertainty, sizeof uncertainty);
+    Frama_C_make_unknown((char *)coord, sizeof coord);
+    Frama_C_make_unknown((char *)value, sizeof value);
+    Frama_C_make_unknown((char *)words, sizeof words);
+    const double scale = Frama_C_double_interval(1e-280, 1e280);
+    pv_undecided und = {0, 0, d, coord, word, x, Frama_C_long_interval(0, d), value};
+    const pv_lattice lattice = {law, scale, uncertainty, pv_lattice_step(scale), pv_first_pass_level(0)};
+    return pv_lattice_round(&lattice, u + MOST - d, s, d, magnitude, words + 8 * (MOST - d), out, &und);
+}
