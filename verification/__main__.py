@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from verification import addresses, decision, first_pass, lanes, projections, slopes
+from verification import addresses, decision, elementary, first_pass, lanes, projections, slopes
 
 HERE = Path(__file__).parent
 CORE = HERE.parent / "src" / "privol" / "_core" / "c"
@@ -93,6 +93,7 @@ CHECKS: list[tuple[str, str | None, Callable[[], list[str]]]] = [
     ("allowances of the first pass", None, first_pass.report),
     ("decision in double precision", None, decision.report),
     ("sums in lanes", None, lanes.report),
+    ("exponential and logarithm", None, elementary.report),
     ("slopes and gradients", None, slopes.report),
     ("projections", None, projections.report),
     ("addresses", "z3", addresses.report),

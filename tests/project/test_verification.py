@@ -72,6 +72,16 @@ def test_roundings_of_the_decision_are_allowed_for(first_pass):
             decision.report(allowed, widest)
 
 
+def test_errors_of_exponential_and_logarithm_are_counted(first_pass):
+    from verification import elementary
+
+    assert len(elementary.report()) == 2
+    with pytest.raises(SystemExit, match="1 units are counted for pv_exp"):
+        elementary.report(exponential=1)
+    with pytest.raises(SystemExit, match="0 units are counted for pv_log"):
+        elementary.report(logarithm=0)
+
+
 def test_roundings_of_slopes_are_charged(first_pass):
     from verification import slopes
 
