@@ -14,11 +14,12 @@ from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 
-from verification.first_pass import DOUBLE, found
+from verification.first_pass import DOUBLE, double, found
 
 SOURCE = Path(__file__).parents[1] / "src" / "privol"
 AROUND = 4  # scalar operations around a sum: docs/proofs/iterates.md, 4
 MOST_COLUMNS = 2**29
+SPARE = 50  # roundings of a vector before it is clipped, which the clip's charge has to cover too
 
 
 def charges() -> ModuleType:
@@ -65,6 +66,26 @@ def excess(units: Fraction) -> Fraction:
     return (1 + u) ** 2 / root - 1  # convex, as root is concave and positive
 
 
+def check_clip() -> float:
+    """Compare ``clip_excess`` with what the clip of reports is derived to exceed; return the largest share."""
+    source = (SOURCE / "_core" / "c" / "reports" / "report.c").read_text()
+    found(r"(sum\[k\] \+= \(x\[j \+ k\] \* f\) \* \(x\[j \+ k\] \* f\);)", source)
+    found(r"(double s = square > limit \* limit \? limit / sqrt\(square\) : 1\.0;)", source)
+    found(r"(for \(int64_t j = 0; j < d; \+\+j\) v\[j\] = x\[j\] \* s;)", source)
+    calibration = (SOURCE / "calibration" / "_reports.py").read_text()
+    units, second_order = found(r"return \(dim \+ (\d+)\) \* UNIT \* \(1\.0 \+ ([\de-]+)\)", calibration)
+    found(r"(dim = integer\(dim=dim, at_least=1, at_most=1 << 31\))", calibration)
+    shares = []
+    for dim in (1, 2**31):  # convex and linear, as above
+        # a product and at most as many additions as there are terms, and of the limit's square
+        derived = (1 + excess(Fraction(dim + 2))) * (1 + DOUBLE) - 1 + SPARE * DOUBLE
+        charged = (dim + int(units)) * DOUBLE * (1 + double(second_order)) * (1 - 4 * DOUBLE)
+        if charged < derived:
+            raise SystemExit(f"clip_excess({dim}) is {float(charged):.4g}, derived is {float(derived):.4g}")
+        shares.append(float(derived / charged))
+    return max(shares)
+
+
 def report(lanes: Callable[[int], float] | None = None) -> list[str]:
     """Compare the charges with what is derived for every size; one that is smaller ends the program."""
     module = charges()
@@ -92,4 +113,5 @@ def report(lanes: Callable[[int], float] | None = None) -> list[str]:
         f"lanes: {number} lanes joined {depth} deep; charged for 54 columns {lanes(54)}, "
         f"derived {roundings(54, number, depth)}",
         f"scaled_excess: derived is at most {max(shares):.2f} of what is charged, for all sizes up to 2^29",
+        f"clip_excess: derived, with {SPARE} units to spare, is at most {check_clip():.2f} of what is charged",
     ]

@@ -49,9 +49,13 @@ def test_a_source_of_another_shape_is_refused(first_pass):
 def test_roundings_of_lanes_are_charged(first_pass):
     from verification import lanes
 
-    assert len(lanes.report()) == 2
+    assert len(lanes.report()) == 3
     with pytest.raises(SystemExit, match=r"lanes\(1\) is 7.125, derived are 8"):
         lanes.report(lambda n: n / 8 + 7)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanes, "SPARE", 60)
+        with pytest.raises(SystemExit, match=r"clip_excess\(1\)"):
+            lanes.report()
 
 
 def test_roundings_of_projections_are_charged(first_pass):

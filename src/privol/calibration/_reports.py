@@ -70,7 +70,7 @@ class Proxy(NamedTuple):
 def clip_excess(dim: int) -> float:
     """Bound, relative to the bound of the norm, of how far a vector exceeds it that was scaled in double precision.
 
-    The norm's square rounds by at most ``(dim + 2) 2^-53``, in any order of the sum; 60 more roundings of coordinates
+    The norm's square rounds by at most ``(dim + 2) 2^-53``, in any order of the sum; 50 more roundings of coordinates
     and factors are allowed for.
     """
     return (dim + 64) * UNIT * (1.0 + 1e-6)
