@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 import privol
-from privol import DPFTRL, NOGD, PIGD, PrivateClassifier, PrivateRegressor
+from privol import DPFTRL, NOGD, PGIGA, PIGD, PrivateClassifier, PrivateRegressor
 from privol.errors import StateError
+from privol.geometry import Box, L1Ball, Simplex
 from privol.ledger import Ledger
 from privol.state import load_model, save_model, save_run
 from privol.verifying import verdict, verify
@@ -70,6 +71,25 @@ def test_every_learner_holds_and_two_thirds_of_its_noise_do_not(name, tmp_path):
     record = json.loads(path.read_text())
     _, key = MODELS[name]
     scaled(record["mechanism"]["noise"], key, 1.5 if key == "threshold" else 2 / 3)  # of the report that is kept
+    path.write_text(json.dumps(record))
+    assert verdict(verify(tmp_path / "R")) == "does not hold"
+
+
+SETS = {"l1": L1Ball(1.5), "simplex": Simplex(2.0), "box": Box(-0.5, [1.0, 0.25, 2.0, 1.0])}
+
+
+@pytest.mark.parametrize("release", ["last", 1])
+@pytest.mark.parametrize("kind", [PIGD, PGIGA])
+@pytest.mark.parametrize("name", SETS)
+def test_sets_other_than_the_ball(name, kind, release, tmp_path):
+    """Also models after the first rows, which the width of the set bounds."""
+    model = kind(epsilon=1.0, x_bound=1.0, domain=SETS[name], release=release, l2=1e-4).fit(X, LABELS)
+    save_run(model, tmp_path / "R")
+    assert verdict(verify(tmp_path / "R")) == "holds"
+    path = tmp_path / "R" / "run.json"
+    record = json.loads(path.read_text())
+    for change in ("gain", "first_std", "last_std"):
+        scaled(record["mechanism"]["noise"], change, 1 - 1e-5)
     path.write_text(json.dumps(record))
     assert verdict(verify(tmp_path / "R")) == "does not hold"
 

@@ -255,7 +255,7 @@ PLANTED = {
     "fewer words of a smooth tree": (
         "pqftl smooth",
         of(MECHANISM, "noise", "design", "ones", value=lambda n: n - 1),
-        "PQFTL",
+        "PQFTL: noise",
     ),
     "a horizon that is one too low": (
         "pqftl",

@@ -20,22 +20,23 @@ from privol.calibration import (
     mechanism_record,
     offline_record,
 )
-from privol.geometry import L2Ball
+from privol.geometry import L1Ball, L2Ball, Simplex
 from privol.losses import get_loss
 from privol.verifying.mechanisms import mechanism_of, upper
 
-BUDGET = Budget(epsilon=1.0, delta=1e-9)
+BUDGET, BALL = Budget(epsilon=1.0, delta=1e-9), L2Ball(5.0)
 
 
-def problem(loss="logistic", horizon=10**8, dim=54, radius=5.0, adjacency="replace"):
+def problem(loss="logistic", horizon=10**8, dim=54, domain=BALL, adjacency="replace"):
     return Problem(
-        loss=get_loss(loss), domain=L2Ball(radius), dim=dim, intercept=False, x_bound=1.0, y_bound=1.0,
+        loss=get_loss(loss), domain=domain, dim=dim, intercept=False, x_bound=1.0, y_bound=1.0,
         adjacency=adjacency, horizon=horizon,
     )  # fmt: skip
 
 
-def iterates(loss, update, schedule, l2):
-    plan = calibrate_iterates(problem(loss), BUDGET, update=update, release="last", l2=l2, l2_schedule=schedule)
+def iterates(loss, update, schedule, l2, domain=BALL, dim=54):
+    given = problem(loss, domain=domain, dim=dim)
+    plan = calibrate_iterates(given, BUDGET, update=update, release="last", l2=l2, l2_schedule=schedule)
     found = mechanism_record(plan)
     rows, start = plan.releases.last_row, plan.law.first_weight
     grown = 2.0 * l2 * math.sqrt(rows) if schedule == "inverse_sqrt" else l2 * rows
@@ -80,6 +81,8 @@ CASES = {
     "implicit steps of a hinge": (1.1, lambda: iterates("hinge", "implicit", "constant", 0.01)),
     "gradient steps": (1.1, lambda: iterates("logistic", "gradient", "constant", 0.01)),
     "steps whose regulariser falls": (1.0000001, lambda: iterates("logistic", "implicit", "inverse_sqrt", 1.0)),
+    "implicit steps in an L1 ball": (1.1, lambda: iterates("logistic", "implicit", "constant", 1.0, L1Ball(5.0), 5400)),
+    "gradient steps in a simplex": (1.1, lambda: iterates("logistic", "gradient", "constant", 1.0, Simplex(5.0), 5400)),
     "moments by a BLT": (1.05, lambda: moments("blt", "replace")),
     "moments that leave": (1.05, lambda: moments("blt", "zero_out")),
     "moments by a tree": (1.0, lambda: moments("tree", "replace")),

@@ -147,6 +147,7 @@ def _of_problem(problem: Problem) -> dict[str, Any]:
         "intercept": problem.intercept,
         "set": type(problem.domain).__name__,
         "radius": _finite(problem.radius),
+        "diameter": _finite(problem.domain.diameter(problem.dim)),
     }
 
 

@@ -84,8 +84,7 @@ def _ledger(path: Path) -> tuple[Record, dict[str, _Account]]:
             plans.setdefault(entry.get("plan_id", ""), []).append(entry)
     except (OSError, ValueError, AttributeError, KeyError) as error:
         raise Unreadable(f"{path}, line {number}: damaged ({error})") from error
-    (first, *_) = plans.pop("", [{}])
-    return first, {plan: _Account(*each) for plan, each in plans.items()}
+    return plans.pop("", [{}])[0], {plan: _Account(*each) for plan, each in plans.items()}
 
 
 class Law(NamedTuple):

@@ -200,9 +200,8 @@ class Design:
     def column(self) -> Any:
         """Square of the L2 norm of the longest column."""
         if self.name == "smooth":
-            if math.comb(self.of["height"], self.of["ones"]) <= self.steps:
-                raise ValueError("words of a smooth tree")
-            return iv.mpf(self.of["height"] - self.of["ones"])
+            enough = math.comb(self.of["height"], self.of["ones"]) > self.steps
+            return iv.mpf(self.of["height"] - self.of["ones"] if enough else math.inf)
         return iv.mpf(self.steps.bit_length() if self.intervals else self.product(0, self.steps) / mpf(ONE))
 
     def rounding(self) -> Any:
@@ -343,16 +342,18 @@ class _Reader:
         return Mechanism(lambda m, b: iv.sqrt(_in_steps(n, window, m, b)) * one, said, most=-(-n // window))
 
     def path(self) -> tuple[Path, list[Any]]:
-        """How secret iterates in an L2 ball move (iterates.md, 2 and 4)."""
+        """How secret iterates in a bounded set move (iterates.md, 2 and 4)."""
         of, (loss, row) = self.of, self.loss_and_row()
-        if of["set"] != "L2Ball" or of["weight"] != 1.0 or of["outputs"] != 1:
+        wide = {"L2Ball": 2, "L1Ball": 2, "Simplex": iv.sqrt(iv.mpf(2)), "Box": iv.mpf(of["diameter"]) / of["radius"]}
+        if of["set"] not in wide or of["weight"] != 1.0 or of["outputs"] != 1:
             raise NotChecked(f"iterates in a set of kind {of['set']!r}, or of weighted classes")
         dim, n, refresh, facts, curve = of["dimension"], of["rows"], of["refresh"], [], iv.mpf(0)
         r, l2, first = (iv.mpf(of[key]) for key in ("radius", "l2", "first_weight"))
-        inside, lanes = of["constrained"], _lanes(dim) / UNIT
-        gradient = {"gradient": True, "implicit": False}[of["update"]]
-        drift, base = refresh * (4 * lanes + 12), iv.mpf(refresh) * 3 / 2 + 6 * lanes + 40
-        longer = 1 + iv.mpf("1.01") * UNIT * (base + drift)
+        ball, gradient = of["set"] == "L2Ball", {"gradient": True, "implicit": False}[of["update"]]
+        inside, lanes, sets = of["constrained"] and ball, _lanes(dim) / UNIT, 16 * iv.sqrt(iv.mpf(dim)) + 16
+        drift, base, step = refresh * (4 * lanes + 12), iv.mpf(refresh) * 3 / 2 + 6 * lanes + 40, iv.mpf(32)
+        drift, base, step = (drift, base, step) if ball else (iv.mpf(0), 2 * lanes + 20 + sets, 36 + sets)  # no norm
+        longer = 1 + iv.mpf("1.01") * UNIT * (base + drift if ball else sets)
         score, slack = row * r * longer if gradient or inside else None, (1 + 4 * _lanes(dim, 8)) * row
         diameter, steepest = slack * loss.width(score, self.streams), slack * loss.slope(score)[0]
         if gradient or inside:
@@ -365,8 +366,8 @@ class _Reader:
         ratio, early = (first + l2 * (2 * iv.sqrt(iv.mpf(t)) if root else t) for t in (1, 4 * refresh))
         inverse = 1 / first + (iv.sqrt(iv.mpf(n)) if root else iv.log((first + l2 * n) / first)) / l2
         e0 = drift * r * 2 * refresh * early + bent * drift * (2 * refresh * r + steepest * inverse)
-        e1 = (drift + lanes + 32) * ratio / first * steepest + bent * base * r
-        bounds = (diameter, *(iv.mpf("2.02") * UNIT * e for e in (e0, e1, base * r)), 2 * r * longer)
+        e1 = (drift + lanes + step) * ratio / first * steepest + bent * base * r
+        bounds = (diameter, *(iv.mpf("2.02") * UNIT * e for e in (e0, e1, base * r)), wide[of["set"]] * r * longer)
         diameter, *rounding, cap = (math.nextafter(float(upper(x)), math.inf) for x in bounds)
         return Path(of["first_weight"], of["l2"], root, diameter, rounding, cap), facts
 
