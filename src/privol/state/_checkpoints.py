@@ -1,4 +1,4 @@
-"""The secret files of a kept run: its plan, its checkpoints, and the thread that writes them during learning."""
+"""The secret files of a kept run: its plan and its checkpoints."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import json
 import math
 import os
 import re
-import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +20,7 @@ from ..errors import StateError
 from ..ledger import Account
 from ._models import ARRAYS, RECORD, digest_of, read_record
 
-__all__ = ["Arrays", "Beside", "Checkpoints", "noise_digest", "state_digest"]
+__all__ = ["Arrays", "Checkpoints", "noise_digest", "state_digest"]
 
 FORMAT, VERSION = "privol.state", 3
 FOLDER, PLAN = "secret", "run.json"
@@ -31,13 +29,9 @@ TAUGHT = "taught.json"
 #: The description of a run that is about to end; it comes out with the model, as ``run.json`` of the directory.
 DESCRIBED = "described.json"
 
-#: Seconds that a write waits until the next block is being learnt.
-PATIENCE = 0.005
-
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 
 Arrays = dict[str, NDArray[Any]]
-Result = TypeVar("Result")
 
 
 class Checkpoints:
@@ -222,69 +216,3 @@ def _digest(key: bytes, content: bytes) -> str:
     assert key, "without a key, anybody could try what the state is"
     # keyed BLAKE2: HMAC takes ten times as long to begin, while holding the interpreter's lock
     return hashlib.blake2b(content, digest_size=32, key=key).hexdigest()
-
-
-class Beside:
-    """One thread that works beside the learning: it knows rows while they are learnt, and writes while others are.
-
-    Jobs are done in the order in which they are given. What is to be written waits for a moment until the next block is
-    under way: up to then the learning is Python too, and the two would wait for each other at every step. A forked
-    child has no such thread, and is refused.
-    """
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="privol-state")
-        self._pid = os.getpid()
-        self._written: Future[None] | None = None
-        self._under_way = threading.Event()
-
-    @property
-    def mine(self) -> bool:
-        """False in a forked child."""
-        return os.getpid() == self._pid
-
-    def _submit(self, job: Callable[[], Result]) -> Future[Result]:
-        if not self.mine:
-            raise StateError("a forked child cannot resume a run that its parent keeps on the disk")
-        return self._thread.submit(job)
-
-    def call(self, job: Callable[[], Result]) -> Future[Result]:
-        """Begin a job whose result the caller awaits after doing work of its own."""
-        called = self._submit(job)
-        self._under_way.set()
-        return called
-
-    def write(self, job: Callable[[], None]) -> None:
-        """Begin a write, once the previous one is on the disk."""
-        self.wait()
-        self._under_way.clear()
-
-        def later() -> None:
-            self._under_way.wait(PATIENCE)
-            job()
-
-        self._written = self._submit(later)
-
-    def wait(self) -> None:
-        """Wait until all is on the disk.
-
-        Raises
-        ------
-        OSError, StateError
-            What kept it from that.
-        """
-        written = self._written
-        if written is None or not self.mine:
-            return
-        self._under_way.set()
-        try:
-            written.result()
-        finally:
-            if written.done():  # otherwise an interrupt struck, and the write must be awaited again
-                self._written = None
-
-    def stop(self) -> None:
-        """End the thread."""
-        if self.mine:
-            self._under_way.set()
-            self._thread.shutdown()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,8 @@ from ..learners.views import adjacency_of, ledger_of
 from ..ledger import Account, Counts, Ledger
 from ..losses import Loss
 from ..noise.bits import new_key
-from ._checkpoints import Arrays, Beside, Checkpoints, noise_digest
+from ._beside import Beside, Job
+from ._checkpoints import Arrays, Checkpoints, noise_digest
 from ._digest import PartsDigest, RowDigest
 from ._endings import Ends
 from ._joined import Joined
@@ -250,9 +250,9 @@ class State(KnowsTaught, GoesOn, Ends):
                 raise
             self._refuse("another process has just ended the run that was kept here")
         self._lock = lock
-        self._reset()
-        self._learner, self._replay, self._beside = learner, replay, Beside()
         try:
+            self._reset()
+            self._learner, self._replay, self._beside = learner, replay, Beside()
             self._files.clear_drafts()
             self._open(learner)
         except BaseException:
@@ -421,7 +421,7 @@ class State(KnowsTaught, GoesOn, Ends):
         """Record that those rows were learnt; return whether their releases may leave."""
         longer, self._longer = self._longer, None
         assert longer is not None
-        self._digest = longer.result() if isinstance(longer, Future) else longer
+        self._digest = longer.result() if isinstance(longer, Job) else longer
         rows = self._digest.rows
         self._passed(rows)
         if rows <= self._caught_up:  # repeated: from an older checkpoint, or for an observer
