@@ -448,3 +448,21 @@ def test_an_average_behind_an_encoding_that_all_rows_of_a_user_may_have_taught(w
     assert worst > 1.05 * plan.mu  # what they would cost if all were learnt
     assert worst * (1 - 1e-9) <= promise.mu <= worst * (1 + 1e-9)
     assert learner.ledger_.spent.mu >= promise.mu * (1 - 1e-12)
+
+
+def test_the_ledger_charges_the_rows_that_taught_with_the_run():
+    """A run whose guarantee for users includes rows that taught spends all of it with its last release."""
+    users = {"rows_per_user": 2, "user_separation": 1}
+    plan, _ = behind(users)
+    learnt = {"rows": plan.rows, "mu": plan.mu, "adjacency": "replace", "phases": [n for _, n in plan.phases], **users}
+    target = {"column": "y", "negative": ["no"], "positive": ["yes"]}
+    schema = Schema.load({"learnt": learnt, "columns": {"x": {"range": [0, 1]}}, "target": target})
+    rng = np.random.default_rng(4)
+    n = plan.rows + 100
+    frame = pandas.DataFrame({"x": rng.random(n), "y": rng.choice(["no", "yes"], n)})
+    ledger = Ledger()
+    learner = privol.NOGD(horizon=100, epsilon=0.1, release=10, ledger=ledger, **users)
+    learner.fit_stream(open_stream(frame, schema=schema, first_row=plan.rows + 1))
+    assert learner.guarantee_.mu > 1.5 * learner._run.plan.mu
+    assert ledger.spent.mu == pytest.approx(learner.guarantee_.mu, rel=1e-9)
+    assert ledger.spent.mu >= learner.guarantee_.mu

@@ -15,7 +15,7 @@ from sklearn.datasets import dump_svmlight_file
 from stream_files import PACK, as_csv, drain, fails, together, write
 
 from privol.encoding.ranges import Ranges
-from privol.errors import InvalidParameter
+from privol.errors import InvalidParameter, StreamError
 from privol.readers import files as text_files
 from privol.streams import open_stream
 
@@ -369,6 +369,14 @@ def test_ranges(tmp_path):
     fails(lambda: open_stream(path, ranges=tmp_path / "none.json"), "none.json")
     (tmp_path / "bad.json").write_text("[1")
     fails(lambda: open_stream(path, ranges=tmp_path / "bad.json"), "not JSON")
+    for content, words in (
+        ("[1, 2]", "must hold"),
+        ('{"a": [0, 1' + 400 * "0" + "]}", "feature 'a' must be finite low < high"),  # an integer beyond the doubles
+        ('{"a": 3}', "feature 'a' must be finite low < high"),
+    ):
+        (tmp_path / "bad.json").write_text(content)
+        with pytest.raises((StreamError, InvalidParameter), match=words):
+            open_stream(path, ranges=tmp_path / "bad.json")
 
 
 def test_ranges_leave_the_callers_array_alone_and_give_one_result_for_both_widths():

@@ -444,14 +444,14 @@ def sample_size(
     slope = lipschitz + error / norm_bound
     tail = math.sqrt(math.log(1.0 / failure))
     if published:
-        noise = math.sqrt(dim) * lipschitz * slope * tail * math.sqrt(math.log(1.0 / delta)) / (error * epsilon)
+        noise = math.sqrt(dim) * lipschitz * slope * tail * math.sqrt(math.log(1.0 / delta)) / error / epsilon
     else:
         ratio = lipschitz * norm_bound / error
         noise = math.sqrt(dim) * 2.0 * ratio * ratio * tail / gdp_mu(epsilon, delta)
 
     def needed(rows: float) -> float:
-        log = math.log(rows)
-        learning = (slope * norm_bound / error) ** 2 * log * math.log(max(log / failure, 1.0))
+        log, gap = math.log(rows), slope * norm_bound / error  # a power beyond the doubles would be Python's error
+        learning = gap * gap * log * math.log(max(log / failure, 1.0))
         return constant * max(noise if published else noise * log, learning)
 
     rows = 3.0

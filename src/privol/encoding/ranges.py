@@ -155,7 +155,7 @@ def _feature(key: Any, n_features: int, names: tuple[str, ...] | None) -> int:
 def _pair(pair: Any, feature: str | int) -> tuple[float, float]:
     try:
         low, high = (float(v) for v in pair)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last: an integer beyond the doubles
         low = high = math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidParameter(f"ranges of feature {feature!r} must be finite low < high, found {pair!r}")

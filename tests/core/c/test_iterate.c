@@ -358,6 +358,14 @@ static void extreme_weights(void) {
     k.plan.constrained = 0;
     k.plan.run.every = 3;
     one(&k);
+    for (int j = 0; j < 6; ++j) k.x[6 + j] = 0.0; /* the first row that is learnt has no gradient: it leaves zero */
+    k.norms[1] = 0.0;
+    one(&k);
+    drop_task(&k);
+    k = make(6, 1, PV_LOGISTIC, PV_L2_BALL, PV_PUBLISHED_GRADIENT);
+    k.plan.constrained = 0;
+    k.plan.run.every = 3;
+    one(&k);
     drop_task(&k);
     k = make(6, 1, PV_LOGISTIC, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
     k.plan.schedule.a0 = 1e-3;
@@ -416,6 +424,30 @@ static double broken_slope(const pv_loss *loss, double p, double y) {
     return y > 0.7 ? (double)NAN : 0.5;
 }
 
+static double enormous_slope(const pv_loss *loss, double p, double y) {
+    (void)loss, (void)p, (void)y;
+    return 1e200;
+}
+
+/* A slope whose square is no double: the step is not made, nothing is released, and nothing can be any more. */
+static void enormous_loss(void) {
+    task k = make(4, 0, PV_ABSOLUTE, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
+    k.plan.run.loss.slope = enormous_slope;
+    k.plan.update = pv_update_gradient;
+    k.plan.constrained = 0;
+    k.plan.run.every = 1;
+    double u[4] = {0}, work[12], released[4] = {0}, sum[4] = {0};
+    pv_iterate it = {.run = {.work = work, .released = released, .released_sum = sum}, .u = u, .s = 1.0};
+    pv_draws draws = {0};
+    it.run.next_release = 1;
+    int64_t i = 0;
+    CHECK(pv_run(&it.run, &k.plan.run, &k.rows, k.y, &i, &draws, NULL) == PV_NOT_FINITE);
+    CHECK(pv_iterate_release(&it, &k.plan, 1.0, 1.0, &draws) == PV_NOT_FINITE);
+    CHECK(it.run.n_released == 0);
+    for (int64_t j = 0; j < 4; ++j) CHECK(u[j] == 0.0 && released[j] == 0.0);
+    drop_task(&k);
+}
+
 static void broken_loss(void) {
     task k = make(4, 0, PV_ABSOLUTE, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
     for (int64_t i = 0; i < N; ++i) k.y[i] = i == 10 ? 0.8 : 0.0;
@@ -446,5 +478,6 @@ int main(void) {
     stale_words();
     never_without_noise();
     broken_loss();
+    enormous_loss();
     return finish("iterate");
 }

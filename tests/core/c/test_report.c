@@ -182,6 +182,70 @@ static void open_sides(void) {
     CHECK(opened > 500);
 }
 
+/* A coordinate whose word lies too deep in the tail is left to the caller; with its value the report is made, and the
+ * copies of its word and of the vector are wiped like the words. */
+static void resolved_coordinates(void) {
+    static const pv_report_kind kinds[] = {PV_REPORT_LAPLACE, PV_REPORT_L2_LAPLACE, PV_REPORT_CAP};
+    for (int k = 0; k < LENGTH(kinds); ++k) {
+        const int64_t d = 5;
+        pv_report plan = plan_of(kinds[k], d);
+        plan.threshold = 0; /* every trial is accepted */
+        const int64_t words = pv_row_words(plan.words);
+        unsigned char *bytes = buffer(words, 8);
+        uint64_t row = 1, copies[5];
+        int64_t coord[5];
+        double x[5], value[5], out[5];
+        const double v[5] = {0.125, -0.25, 0.375, 0.5, -0.125};
+        pv_undecided und = {0, 0, d, coord, copies, x, 0, value};
+        pv_draws draws = {bytes, NULL, &row, 1, 1, 0, &und, 0.0, pv_first_pass_level(0)};
+        for (int64_t i = 0; i < 8 * words; ++i) bytes[i] = (unsigned char)(random_word() | 0x80 >> (i % 8));
+        put(bytes + 8 * 3, 1);
+        CHECK(pv_report_draw(&plan, &draws, 1, v, out) == PV_UNDECIDED && und.n >= 1 && draws.used == 0);
+        const int64_t n = und.n;
+        CHECK(n == (kinds[k] == PV_REPORT_CAP ? d : 1)); /* the factor of a direction is of all coordinates */
+        for (int64_t i = 0; i < n; ++i) value[i] = (double)(40 + coord[i]);
+        und.resolved = n;
+        CHECK(pv_report_draw(&plan, &draws, 1, v, out) == PV_OK && draws.used == 1);
+        for (int64_t i = 0; i < n; ++i) {
+            CHECK(out[coord[i]] == value[i] * plan.step);
+            CHECK(copies[i] == 0 && x[i] == 0.0);
+        }
+        CHECK(und.n == 0 && und.resolved == 0);
+        for (int64_t i = 0; i < 8 * words; ++i) CHECK(bytes[i] == 0);
+        for (int64_t j = 0; j < d; ++j) digest(out[j]);
+        CHECK(pv_report_draw(&plan, &draws, 1, v, out) == PV_NEED_BITS); /* words are used once */
+        free(bytes);
+    }
+    const pv_report plain = plan_of(PV_REPORT_PLAIN, 2);
+    uint64_t rows[2];
+    CHECK(pv_report_upcoming(&plain, 1, 9, 2, rows) == 0); /* a report without noise asks for no words */
+}
+
+/* A word too deep in the tail leaves the side open, of a vector and of none, which has the first unit vector's. */
+static void deep_words(void) {
+    const int64_t d = 5;
+    pv_report plan = plan_of(PV_REPORT_CAP, d);
+    plan.threshold = UINT64_MAX;
+    const int64_t words = pv_row_words(plan.words);
+    unsigned char *bytes = buffer(words, 8);
+    uint64_t row = 1, copies[5];
+    int64_t coord[5];
+    double x[5], value[5], out[5];
+    pv_undecided und = {0, 0, d, coord, copies, x, 0, value};
+    for (int64_t i = 0; i < 8 * words; ++i) bytes[i] = (unsigned char)(random_word() | 0x80 >> (i % 8));
+    put(bytes + 8 * 3, 1);
+    put(bytes + 8 * d, UINT64_MAX / 2);
+    for (int zero = 0; zero < 2; ++zero) {
+        const double v[5] = {zero ? 0.0 : 0.125, 0.0, 0.0, zero ? 0.0 : 0.5, 0.0};
+        const pv_report_coins coins = pv_report_coins_of(&plan, v);
+        pv_draws draws = {bytes, NULL, &row, 1, 1, 0, &und, 0.0, pv_first_pass_level(0)};
+        put(bytes + 8 * d, coins.own);
+        CHECK(pv_report_draw(&plan, &draws, 1, v, out) == PV_UNDECIDED && und.n == 0 && und.most == d);
+        for (int64_t j = 0; j < d; ++j) CHECK(x[j] == (zero ? (double)(j == 0) : v[j]));
+    }
+    free(bytes);
+}
+
 /* The coin of a sign against its probability, which never exceeds the threshold, however that is rounded. */
 static void signs(void) {
     pv_undecided und = {0};
@@ -269,5 +333,7 @@ int main(void) {
         if (d == 1) run(PV_REPORT_SIGN, d);
         if (d > 1) run(PV_REPORT_CAP, d);
     }
+    resolved_coordinates();
+    deep_words();
     return finish("report");
 }

@@ -173,6 +173,40 @@ static void indefinite(void) {
     drop(&ridge);
 }
 
+static int calls_until_failure;
+
+static void trtrs_that_fails(char *uplo, char *trans, char *diag, int *n, int *nrhs, double *a, int *lda, double *b,
+                             int *ldb, int *info) {
+    trtrs(uplo, trans, diag, n, nrhs, a, lda, b, ldb, info);
+    if (calls_until_failure-- == 0) *info = 1;
+}
+
+static void syevd_that_fails(char *jobz, char *uplo, int *n, double *a, int *lda, double *w, double *work, int *lwork,
+                             int *iwork, int *liwork, int *info) {
+    syevd(jobz, uplo, n, a, lda, w, work, lwork, iwork, liwork, info);
+    *info = 1;
+}
+
+/* Where LAPACK fails, eigenvalues take over from factors, at whichever call; if they fail too, there is no model. */
+static void failures(void) {
+    const double moments[9] = {1, 0, 0, 2, 0, 50, 1, 3, 22}, huge[2] = {0.0, 1e200};
+    double expected[3], x[3];
+    pv_ridge ridge = make(3), one = make(1);
+    CHECK(pv_ridge_solve(&ridge, moments, 50.0, 1.0, 1.0, expected) == PV_OK && ridge.n_indefinite == 0);
+    ridge.lapack.trtrs = trtrs_that_fails;
+    for (int call = 0; call < 3; ++call) {
+        calls_until_failure = call;
+        CHECK(pv_ridge_solve(&ridge, moments, 50.0, 1.0, 1.0, x) == PV_OK && ridge.n_indefinite == call + 1);
+        for (int j = 0; j < 3; ++j) CHECK(fabs(x[j] - expected[j]) < 1e-10);
+    }
+    calls_until_failure = 0;
+    ridge.lapack.syevd = syevd_that_fails;
+    CHECK(pv_ridge_solve(&ridge, moments, 50.0, 1.0, 1.0, x) == PV_NOT_FINITE);
+    /* a solution beyond the range, by either way */
+    CHECK(pv_ridge_solve(&one, huge, 1.0, 1e-200, 1.0, x) == PV_NOT_FINITE && one.n_indefinite == 1);
+    drop(&ridge), drop(&one);
+}
+
 /* A matrix that is neither symmetric nor definite; one that is definite; one that is singular. */
 static void as_printed(void) {
     double moments[6] = {1, 4, -2, -3, 6, 2}, x[2], one[6];
@@ -189,6 +223,8 @@ static void as_printed(void) {
     CHECK(pv_ridge_solve_as_printed(&ridge, moments, 2.0, x) == PV_OK && x[0] == 0.0 && x[1] == 0.0);
     moments[5] = (double)NAN;
     CHECK(pv_ridge_solve_as_printed(&ridge, moments, 2.0, x) == PV_NOT_FINITE);
+    const double beyond[6] = {1e-200, 0, 0, 1e-200, 1e200, 1e200}; /* a solution that is no double is none */
+    CHECK(pv_ridge_solve_as_printed(&ridge, beyond, 0.0, x) == PV_OK && x[0] == 0.0 && x[1] == 0.0);
     drop(&ridge);
 }
 
@@ -225,6 +261,7 @@ int main(void) {
             moments_of_rows(d, k, 1);
         }
     indefinite();
+    failures();
     as_printed();
     for (int d = 1; d < 20; ++d)
         for (int k = 0; k < 12; ++k) solves(d, 1 + 7 * k, k % 3 ? 0.0 : 40.0 * fabs(random_unit()), k % 2 ? 1e3 : 0.3);
