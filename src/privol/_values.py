@@ -10,6 +10,7 @@ is missing.
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections import Counter
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ __all__ = [
     "cells_of",
     "column_of",
     "frame_of_numbers",
+    "labels_of",
     "listed",
     "number_of",
     "numbers_of",
@@ -48,6 +50,8 @@ FloatArray = NDArray[np.float64]
 
 #: Kinds of NumPy's numeric types.
 NUMBERS = "biuf"
+#: Types of labels.
+_LABELS = re.compile(r"[<>=|]?(?:[biuf][1248]|[US]\d{1,9}|O)")
 _CELLS = "OUST"  # kinds of types whose values are read one by one
 
 # For these types NumPy's conversion to doubles treats each value alone, and each is its own hash.
@@ -362,6 +366,19 @@ def array_of(values: Any) -> FloatArray:
 
 
 # ---- columns -----------------------------------------------------------------------------------
+
+
+def labels_of(values: Any, kind: Any) -> NDArray[Any]:
+    """Return the labels of a record in the type that they had, by its name in NumPy.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is no type of labels. NumPy would parse more than these, and fail in other ways.
+    """
+    if not _LABELS.fullmatch(kind):
+        raise ValueError(f"labels of type {kind!r}")
+    return np.array(values, dtype=np.dtype(kind))
 
 
 def column_of(y: Any) -> Any:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from pathlib import Path
 
 import pytest
+from mpmath import iv, mpf
+
+from privol._values import labels_of
+from privol.guarantees._arithmetic import times_up
+from privol.verifying import checker
 
 pytest.importorskip("pyarrow")
 
@@ -52,6 +58,21 @@ def test_mutated_seeds(tmp_path, kind):
             fuzz_streams.CHECKS[kind](data, tmp_path / "input")
         except AssertionError as err:
             raise AssertionError(f"{data!r}: {err}") from err
+
+
+def test_past_findings_in_records_are_handled(tmp_path):
+    """Labels of a type that NumPy cannot parse, a share of a budget beyond the doubles, users with 2^53 rows."""
+    with pytest.raises(ValueError, match="labels of type '01,i4'"):
+        labels_of([0, 1], "01,i4")
+    assert labels_of(["a", "b"], "<U1").tolist() == ["a", "b"]
+    assert times_up(1.0, math.inf) == math.inf
+    opened = {"plan_id": "a", "learner": "x", "reserved_mu_squared": 1.0, "guarantee": {
+        "kind": "approximate", "parameter": 1.0, "slack": 1e-6, "unit": "row", "horizon": 10,
+    }}  # fmt: skip
+    account = checker._Account(opened)
+    account.found = [checker.Mechanism(lambda rows, _: rows * iv.mpf(1), "", (), True, mpf("1e-30"))]
+    assert account.law(3, 1).slack == pytest.approx(1e-30 * (1 + math.e + math.e**2))
+    assert account.law(2**53 + 1, 1).slack > 1
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from ciphers import watch
 
-from privol import NOGD, PIGD
+from privol import DPFTRL, NOGD, PIGD, PQFTL
 from privol._core._noise import Source
 from privol.errors import StateError
+from privol.geometry import L2Ball
 from privol.losses import Custom
 from privol.noise import granularity
 
@@ -41,6 +42,30 @@ def test_no_checkpoint_is_made_while_a_release_is_due(monkeypatch):
     assert fresh.n_rows == fresh.n_releases
     fresh.learn(X[fresh.n_rows : 5], Y[fresh.n_rows : 5])
     np.testing.assert_array_equal(fresh.released_model(), expected._run.state.released_model())
+
+
+@pytest.mark.parametrize("kind", [PIGD, NOGD, DPFTRL, PQFTL])
+def test_an_interrupt_while_a_run_is_made_ends_nothing_else(monkeypatch, kind):
+    """Found by kills: the process crashed, as the run wiped memory that it had and did not know yet."""
+    real, calls, strikes = L2Ball.start, [], []
+
+    def start(ball, dim):
+        calls.append(dim)
+        if len(calls) == (strikes or [0])[-1]:
+            raise KeyboardInterrupt
+        return real(ball, dim)
+
+    monkeypatch.setattr(L2Ball, "start", start)
+    words = {"loss": "squared", "x_bound": 1.0, "horizon": 12, "release": 12, "random_state": 1, "radius": 1.0}
+    kind(**words).partial_fit(X[:5], Y[:5])
+    for last in range(1, len(calls) + 1):  # the compiled run asks for it when it has its memory
+        calls.clear()
+        strikes.append(last)
+        learner = kind(**words)
+        with pytest.raises(KeyboardInterrupt):
+            learner.partial_fit(X[:5], Y[:5])
+        strikes.append(0)
+        assert learner.partial_fit(X[:5], Y[:5]).n_rows_ == 5
 
 
 def test_a_block_counts_when_it_is_done():

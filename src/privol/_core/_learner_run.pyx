@@ -145,6 +145,8 @@ cdef class LearnerRun(GuardedRun):
         # every vector begins with a cache line
         whole = pv_whole(dim)
         self.n_scratch, self.n_secret, self.n_public = 3 * whole, n_secret, 2 * whole + n_public
+        # with the memory at once: whatever interrupts the rest, it is wiped
+        self.plan, self.state, self.state_size = plan, state, state_size
         self.memory = <double *>PyMem_RawCalloc(self.n_scratch + pv_whole(n_secret) + self.n_public + 8, sizeof(double))
         if self.memory == NULL:
             raise MemoryError
@@ -156,8 +158,6 @@ cdef class LearnerRun(GuardedRun):
         start = np.ascontiguousarray(problem.domain.start(dim), dtype=np.float64)
         memcpy(state.released, cnp.PyArray_DATA(start), dim * sizeof(double))
         state.next_release = pv_next_release(plan, 0, &state.list_position)
-        self.plan, self.state, self.state_size = plan, state, state_size
-
         self.drawn = drawn
         if source is not None:
             self.helped = frame.threads > 1 and method.upcoming != NULL and self.user is None

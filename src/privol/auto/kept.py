@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import __version__
 from .._files import write_atomically
+from .._values import labels_of
 from ..calibration import epsilon_of
 from ..encoding import PrivateEncoder
 from ..encoding.phases import EncodingPlan
@@ -128,7 +129,7 @@ def show(kind: Callable[..., Any], record: Mapping[str, Any], schema: Any, learn
     if features["names"] is not None:
         state["feature_names_in_"] = np.array(features["names"], dtype=object)
     if record["classes"] is not None:
-        state["classes_"] = np.array(record["classes"]["values"], dtype=np.dtype(record["classes"]["type"]))
+        state["classes_"] = labels_of(record["classes"]["values"], record["classes"]["type"])
         state["_order"] = np.array(record["order"])
     vars(model).update(state)
     return model
@@ -221,7 +222,10 @@ def encoding_of(
     account = next((account for account in ledger.accounts if account.plan_id == found["plan_id"]), None)
     if account is None or account.facts.get("included"):
         raise StateError(f"{directory}: the ledger has no account of the encoding in this directory")
-    _restore(encoder, found)
+    try:
+        _restore(encoder, found)
+    except (InvalidParameter, KeyError, TypeError, ValueError) as error:
+        raise StateError(f"{file}: is damaged: {error}") from error
     encoder.ledger_, encoder.account_ = ledger, account
     if encoder.reused_:  # all rows are in both parts and pay for both
         return dict(found), _opened(data, words, encoder, 1)

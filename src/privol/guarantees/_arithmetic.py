@@ -240,8 +240,9 @@ def group_mu(mu: float, rows: int) -> float:
 
 
 def times_up(mu: float, factor: float) -> float:
-    """Return ``factor * mu``, rounded up; ``factor`` is at least 0, and ``mu`` may be infinite."""
-    return mu if math.isinf(mu) else ceil_double(Fraction(factor) * Fraction(mu))
+    """Return ``factor * mu``, rounded up; ``factor`` is at least 0, and either may be infinite."""
+    infinite = math.isinf(mu) or math.isinf(factor)
+    return math.inf if infinite else ceil_double(Fraction(factor) * Fraction(mu))
 
 
 class BudgetSplit(NamedTuple):

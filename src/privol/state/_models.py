@@ -24,6 +24,7 @@ from .. import __version__
 from .._core._learner_run import average_total
 from .._files import write_atomically
 from .._validate import integer, number
+from .._values import labels_of
 from ..calibration import epsilon_of
 from ..errors import InvalidParameter, StateError
 from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex, WholeSpace
@@ -131,7 +132,7 @@ def describe_classes(classes: NDArray[Any] | None) -> dict[str, Any] | None:
 
 
 def classes_of(record: dict[str, Any] | None) -> NDArray[Any] | None:
-    return None if record is None else np.array(record["values"], dtype=np.dtype(record["type"]))
+    return None if record is None else labels_of(record["values"], record["type"])
 
 
 def save_model(

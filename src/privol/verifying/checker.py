@@ -149,7 +149,7 @@ class _Account:
             cost = upper(price(rows, apart))
         except NotChecked as error:
             cost, why = rows * one, str(error)
-        return Law(kind, cost, sum(((found.slack or 0) * mp.exp(i * one) for i in range(rows)), mpf(0)), why)
+        return Law(kind, cost, found.slack * mp.expm1(rows * one) / mp.expm1(one) if found.slack else mpf(0), why)
 
     def read(self, record: Record) -> Iterator[Finding]:
         """The findings on the mechanism of a record: whether its noise and its charge suffice."""
