@@ -18,7 +18,7 @@ import privol
 
 DOCS = ROOT / "docs"
 #: Rooms of the reference that are not among the names of privol itself.
-BEYOND = ("auto", "encoding", "explaining", "learners", "planning")
+BEYOND = ("auto", "encoding", "explaining", "exporting", "learners", "planning")
 
 
 @pytest.fixture(scope="module")

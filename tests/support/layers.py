@@ -24,6 +24,7 @@ LAYERS: tuple[set[str], ...] = (
     {"explaining"},  # what a released model says about its columns
     {"auto"},  # an encoding and the learner behind it, as one estimator
     {"state", "river"},  # exports and checkpoints of learners; learners in River
+    {"exporting"},  # released models for other tools
     {"evaluate", "planning", "audit", "tuning"},
     {"arena"},  # learners side by side, in the order of everything below
     {"reproduce"},  # tables and figures of the source papers, measured again
@@ -149,6 +150,7 @@ LAZY = {
 
 # Modules that are imported by a computed name.
 COMPUTED = {
+    "exporting": "its own modules: the steps of an exported pipeline need no learner",
     "learners": "its own modules, by the table of learners: it has to be there at once",
     "cli": "libraries that others import without need, when somebody uses them",
 }
