@@ -1,4 +1,4 @@
-"""Released models for other tools: scikit-learn estimators.
+"""Released models for other tools: scikit-learn pipelines, and guarantees as JSON.
 
 All of it is made of what was released, so it costs nothing and is public as far as the guarantee goes. Nothing that a
 run keeps for its owner alone (seeds, diagnostics, counts of null rows, metrics on raw rows) is exported.
@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ._published import guarantee_schema as guarantee_schema
     from ._sklearn import to_sklearn as to_sklearn
     from .steps import ClippedLogisticRegression as ClippedLogisticRegression
     from .steps import RowScaler as RowScaler
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 _MODULES = {
     "ClippedLogisticRegression": "steps",
     "RowScaler": "steps",
+    "guarantee_schema": "_published",
     "to_sklearn": "_sklearn",
 }
 
-__all__ = ["ClippedLogisticRegression", "RowScaler", "to_sklearn"]
+__all__ = ["ClippedLogisticRegression", "RowScaler", "guarantee_schema", "to_sklearn"]
 
 
 def __getattr__(name: str) -> Any:
