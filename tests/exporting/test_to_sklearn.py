@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pandas
 import pytest
 import scipy.sparse as sp
+from cli_tools import privol_cli
 from conformance import LEARNERS, OFFLINE
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
@@ -185,6 +187,26 @@ def test_arrays_streams_and_sparse_rows(table, tmp_path):
     many = sp.random_array((2000, 300), density=0.02, rng=3, format="csr")
     model = PrivateClassifier(epsilon=20.0, classes=[0, 1]).fit(many, np.arange(2000) % 2)
     assert_same(model, pipeline := to_sklearn(model), many, encoded(pipeline, many).toarray())
+
+
+def test_the_directory_of_a_run(table, tmp_path):
+    """A model of the command line: its record has the schema."""
+    rows = table.assign(y=auto_tools.labels_of(table))
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    words = ["--target", "y", "--epsilon", "20", "--out", str(tmp_path / "run")]
+    privol_cli("run", str(tmp_path / "rows.csv"), *words)
+    out = privol_cli("predict", str(tmp_path / "run"), str(tmp_path / "rows.csv")).stdout
+    shown = pandas.read_csv(io.StringIO(out))
+    pipeline = to_sklearn(tmp_path / "run")
+    assert pipeline.predict(table).tolist() == shown["prediction"].tolist()
+    positive = pipeline.classes_[1]
+    np.testing.assert_allclose(pipeline.predict_proba(table)[:, 1], shown[f"probability of {positive}"], atol=1e-12)
+    plain = privol.DPFTRL().fit(ROWS, TWO)
+    save_model(plain, tmp_path / "ranges", inputs={"ranges": {"a": [0, 1]}})
+    with pytest.raises(InvalidParameter, match="scaled by ranges; only a schema"):
+        to_sklearn(tmp_path / "ranges")
+    with pytest.raises(StateError, match="no saved model here"):
+        to_sklearn(tmp_path)
 
 
 def test_nothing_but_what_was_released(table):

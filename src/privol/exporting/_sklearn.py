@@ -13,7 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
 from ..encoding import PrivateEncoder
-from ._linear import Estimator, LinearModel, linear_model, shown_of
+from ..encoding.schema import Schema
+from ._linear import Estimator, LinearModel, Model, linear_model, released, shown_of
 from .steps import ClippedLogisticRegression, RowScaler
 
 __all__ = ["to_sklearn"]
@@ -24,13 +25,14 @@ def to_sklearn(model: Any) -> Pipeline:
 
     Parameters
     ----------
-    model : OnlineLearner, OfflineLearner, PrivateClassifier or PrivateRegressor
-        With at least one release, or loaded by :func:`privol.state.load_model`. A live run goes on.
+    model : OnlineLearner, OfflineLearner, PrivateClassifier, PrivateRegressor, or path
+        With at least one release; a live run goes on. Or a directory with a saved model: that of ``privol run``, of
+        :func:`privol.state.save_model`, ...
 
     Returns
     -------
     Pipeline
-        Its steps are "encode", of an estimator of tables only: a fitted :class:`~privol.encoding.PrivateEncoder`;
+        Its steps are "encode", where a schema makes rows of columns: a fitted :class:`~privol.encoding.PrivateEncoder`;
         "scale": a :class:`RowScaler`; and "model", a linear model with ``coef_`` and ``intercept_``:
 
         * ``LogisticRegression``: two classes by the logistic loss, or softmax; :class:`ClippedLogisticRegression` where
@@ -44,9 +46,9 @@ def to_sklearn(model: Any) -> Pipeline:
     Raises
     ------
     InvalidParameter
-        If ``model`` is none of these.
+        If ``model`` is none of these, or its rows were scaled by ranges, which are no schema.
     NotFittedError, StateError
-        If there is no run, nothing was released, or the run has no labels.
+        If there is no run, nothing was released, the run has no labels, or a file is missing or damaged.
 
     Notes
     -----
@@ -58,12 +60,13 @@ def to_sklearn(model: Any) -> Pipeline:
     **Fitting the pipeline again learns without privacy**, as ``cross_val_score`` and searches do: only the released
     numbers are private. ``sklearn.frozen.FrozenEstimator`` keeps it as it is.
     """
-    found = linear_model(model)
+    given = released(model)
+    found = linear_model(given)
     scaler, last = RowScaler(found.x_bound), _last_step(found)
     scaler.n_features_in_ = last.n_features_in_ = found.coef.shape[1]
     steps: list[tuple[str, Any]] = [("scale", scaler), ("model", last)]
-    if isinstance(model, Estimator):
-        steps.insert(0, ("encode", _encode_step(model)))
+    if given.schema is not None:
+        steps.insert(0, ("encode", _encode_step(given.model, given.schema)))
     elif found.names is not None:
         scaler.feature_names_in_ = np.array(found.names, dtype=object)
     return Pipeline(steps)
@@ -88,13 +91,15 @@ def _last_step(found: LinearModel) -> Any:
     return classifier
 
 
-def _encode_step(model: Estimator) -> PrivateEncoder:
-    """Return an encoder that shows what the estimator's has learnt, without its ledger and its seed."""
-    encoder: PrivateEncoder = copy.copy(model.encoder_)
+def _encode_step(model: Model, schema: Schema) -> PrivateEncoder:
+    """Return an encoder that shows what was learnt or declared, without a ledger and a seed."""
+    encoder = copy.copy(model.encoder_) if isinstance(model, Estimator) else PrivateEncoder()
     encoder.ledger = encoder.random_state = None
-    # further columns are left out, as in the estimator's own predictions
-    encoder.schema_ = replace(model.schema_, others="drop")
-    if model.schema_.rows is not None:
+    # further columns are left out, as in an estimator's own predictions
+    encoder.schema_ = replace(schema, others="drop" if schema.others == "refuse" else schema.others)
+    if not isinstance(model, Estimator):
+        return encoder
+    if schema.rows is not None:
         encoder.n_features_in_ = model.n_features_in_
     elif not shown_of(model)["of_stream"]:  # columns of a stream are found by name, wherever they stand
         encoder.n_features_in_ = model.n_features_in_
