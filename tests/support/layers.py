@@ -107,6 +107,7 @@ LIBRARIES: dict[str, set[str] | None] = {
     "duckdb": {"readers"},
     "dp_accounting": {"guarantees", "ledger"},
     "networkx": {"topology"},
+    "onnx": {"exporting"},
     "mpi4py": {"distributed"},
     "distributed": {"distributed"},  # Dask's
     "river": {"arena", "river"},
@@ -118,7 +119,7 @@ LIBRARIES: dict[str, set[str] | None] = {
 }
 # Not installed with every privol: imported inside functions, so that the module can be imported without them.
 OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "distributed", "river", "diffprivlib"}
-OPTIONAL |= {"adbc_driver_sqlite", "adbc_driver_postgresql", "duckdb"}
+OPTIONAL |= {"adbc_driver_sqlite", "adbc_driver_postgresql", "duckdb", "onnx"}
 
 # Imports inside functions hide a dependency, so each has a reason here. The command line may use them to start fast.
 LAZY = {
@@ -145,6 +146,7 @@ LAZY = {
     ("river", "river"): "optional: classes of River are made when they are asked for",
     ("arena", "river"): "optional: generators of streams, and a reference",
     ("arena", "diffprivlib"): "optional: the script that another interpreter runs",
+    ("exporting", "onnx"): "optional: only graphs of ONNX need it",
     ("topology", "networkx"): "optional: graphs go to it, they are not made by it",
 }
 
