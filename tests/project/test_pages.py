@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,18 @@ def of_river() -> dict[str, Any]:
     return {}
 
 
+def of_exporting() -> dict[str, Any]:
+    """Its runs of MLflow go into files beside the page."""
+    import mlflow
+
+    os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
+    mlflow.set_tracking_uri(Path("runs").resolve().as_uri())
+    return {}
+
+
 GIVEN = {
     "encoding.md": of_encoding,
+    "exporting.md": of_exporting,
     "guarantee.md": of_guarantee,
     "network.md": of_network,
     "parts.md": of_parts,

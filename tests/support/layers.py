@@ -106,6 +106,7 @@ LIBRARIES: dict[str, set[str] | None] = {
     "adbc_driver_postgresql": {"readers"},
     "duckdb": {"readers"},
     "dp_accounting": {"guarantees", "ledger"},
+    "mlflow": {"exporting"},
     "networkx": {"topology"},
     "onnx": {"exporting"},
     "mpi4py": {"distributed"},
@@ -119,7 +120,7 @@ LIBRARIES: dict[str, set[str] | None] = {
 }
 # Not installed with every privol: imported inside functions, so that the module can be imported without them.
 OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "distributed", "river", "diffprivlib"}
-OPTIONAL |= {"adbc_driver_sqlite", "adbc_driver_postgresql", "duckdb", "onnx"}
+OPTIONAL |= {"adbc_driver_sqlite", "adbc_driver_postgresql", "duckdb", "mlflow", "onnx"}
 
 # Imports inside functions hide a dependency, so each has a reason here. The command line may use them to start fast.
 LAZY = {
@@ -146,6 +147,7 @@ LAZY = {
     ("river", "river"): "optional: classes of River are made when they are asked for",
     ("arena", "river"): "optional: generators of streams, and a reference",
     ("arena", "diffprivlib"): "optional: the script that another interpreter runs",
+    ("exporting", "mlflow"): "optional: only logging to it needs it",
     ("exporting", "onnx"): "optional: only graphs of ONNX need it",
     ("topology", "networkx"): "optional: graphs go to it, they are not made by it",
 }

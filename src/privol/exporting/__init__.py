@@ -1,4 +1,4 @@
-"""Released models for other tools: scikit-learn pipelines, graphs of ONNX, model cards, and guarantees as JSON.
+"""Released models for other tools: scikit-learn pipelines, graphs of ONNX, model cards, guarantees as JSON, MLflow.
 
 All of it is made of what was released, so it costs nothing and is public as far as the guarantee goes. Nothing that a
 run keeps for its owner alone (seeds, diagnostics, counts of null rows, metrics on raw rows) is exported.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._card import model_card as model_card
+    from ._mlflow import log_run as log_run
     from ._onnx import to_onnx as to_onnx
     from ._published import guarantee_schema as guarantee_schema
     from ._sklearn import to_sklearn as to_sklearn
@@ -22,12 +23,21 @@ _MODULES = {
     "ClippedLogisticRegression": "steps",
     "RowScaler": "steps",
     "guarantee_schema": "_published",
+    "log_run": "_mlflow",
     "model_card": "_card",
     "to_onnx": "_onnx",
     "to_sklearn": "_sklearn",
 }
 
-__all__ = ["ClippedLogisticRegression", "RowScaler", "guarantee_schema", "model_card", "to_onnx", "to_sklearn"]
+__all__ = [
+    "ClippedLogisticRegression",
+    "RowScaler",
+    "guarantee_schema",
+    "log_run",
+    "model_card",
+    "to_onnx",
+    "to_sklearn",
+]
 
 
 def __getattr__(name: str) -> Any:
