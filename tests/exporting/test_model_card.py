@@ -8,6 +8,7 @@ import math
 import auto_tools
 import numpy as np
 import pytest
+from cli_tools import privol_cli
 from conformance import LEARNERS, OFFLINE, X, Y
 from jsonschema import Draft202012Validator
 
@@ -107,6 +108,19 @@ def test_what_is_not_covered():
     assert first(with_users) in ("Whose row each row is.", "How many rows there are.")
     assert checked(privol.PIGD(epsilon=math.inf).fit(X, Y))["guarantee"]["private"] is False
     assert checked(privol.PIGD(epsilon=math.inf).fit(X, Y))["guarantee"]["epsilon"] == "inf"
+
+
+def test_the_command(tmp_path):
+    table = auto_tools.table(3000)
+    table.assign(y=auto_tools.labels_of(table)).to_csv(tmp_path / "rows.csv", index=False)
+    run = str(tmp_path / "run")
+    privol_cli("run", str(tmp_path / "rows.csv"), "--target", "y", "--epsilon", "20", "--out", run)
+    card = json.loads(privol_cli("card", run).stdout)
+    assert card == checked(run)
+    assert card["model"]["columns"] == ["age", "town", "dose"]
+    failed = privol_cli("card", tmp_path)
+    assert failed.exit_code != 0
+    assert "privol: error:" in failed.stderr
 
 
 def test_refusals(tmp_path):

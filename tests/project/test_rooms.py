@@ -25,6 +25,7 @@ ONE_THING = {
     "bandit": "losses in the place of gradients",
     "base": "what the other modules of a room share",
     "betting": "coin betting",
+    "card": "a model card; the command prints it",
     "device": "the user's side",
     "discrete": "noise on integers",
     "experts": "experts of many magnitudes",

@@ -154,6 +154,8 @@ def app() -> None:
         privol explain RUN
     Everything about a run, in one HTML file:
         privol report RUN
+    What the model is and promises, as JSON, for whoever gets it?
+        privol card RUN
     What would a budget mean, before anything is spent?
         privol plan --schema clinic.toml --horizon 100000 --epsilon 1
     How much privacy of the same rows have all runs spent?
@@ -176,6 +178,7 @@ def _register() -> None:
     from .account import account
     from .arena import arena
     from .audit import audit
+    from .card import card
     from .dola import dola
     from .explain import explain
     from .inspect import info, plan
@@ -186,7 +189,22 @@ def _register() -> None:
     from .run import run
     from .verify import verify
 
-    for command in (run, resume, dola, predict, explain, report, plan, account, verify, audit, arena, reproduce, info):
+    for command in (
+        run,
+        resume,
+        dola,
+        predict,
+        explain,
+        report,
+        card,
+        plan,
+        account,
+        verify,
+        audit,
+        arena,
+        reproduce,
+        info,
+    ):
         if command is not verify:  # it reads two small files, and shares no code with the rest
             command.callback = _with_libraries(command.callback)
         app.add_command(command)
