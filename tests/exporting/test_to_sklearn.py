@@ -62,7 +62,8 @@ def assert_same(model, pipeline, given, encoded):
     assert pipeline.classes_.tolist() == model.classes_.tolist()
     assert hasattr(pipeline, "predict_proba") == hasattr(model, "predict_proba")
     if hasattr(model, "predict_proba"):
-        np.testing.assert_allclose(pipeline.predict_proba(given), model.predict_proba(given), rtol=0, atol=1e-12)
+        apart = np.abs(pipeline.predict_proba(given) - model.predict_proba(given)).max(axis=1)
+        assert (apart <= 2 * near + 1e-14).all()
 
 
 @pytest.mark.parametrize("name", [*LEARNERS, *OFFLINE])

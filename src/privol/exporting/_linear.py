@@ -117,7 +117,6 @@ def linear_model(given: Released) -> LinearModel:
     columns = getattr(learner, "feature_names_in_", None)
     if schema is not None:
         columns = [name for name, _ in schema.columns] or None
-        cut = cut_of(learner, schema, learner.n_features_in_, 2 if classes is None else len(classes))
         if classes is None and schema.target is not None and schema.target.range is not None:
             low, high = schema.target.range
             half = high / 2 - low / 2
@@ -129,6 +128,8 @@ def linear_model(given: Released) -> LinearModel:
             coef, intercept = coef[order], intercept[order]
         elif order[0] == 1:
             coef, intercept = -coef, -intercept
+    elif schema is not None and classes is not None:
+        cut = cut_of(learner, schema, learner.n_features_in_, len(classes))
     if loss.joint and len(coef) == 1:
         cut /= math.sqrt(2.0)  # the gradient of the difference is shorter by this than that of both scores
     names = None if columns is None else tuple(map(str, columns))

@@ -55,7 +55,7 @@ def to_onnx(model: Any) -> Any:
     -----
     Arithmetic is that of double precision. Scores are those of privol but for rounding, by the bound of
     :func:`to_sklearn`; an encoding adds at most ``2^-49`` times the sum of the absolute weights. Labels are equal
-    unless scores are as close to each other as that.
+    unless scores are as close to each other as that, and probabilities but for twice that plus 1e-14.
 
     A cell that privol refuses (NaN or infinity of a number without a rule for it, a text that is no level) makes the
     scores and probabilities of its row NaN, because ONNX has no errors; its label then means nothing.

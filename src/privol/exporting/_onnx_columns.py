@@ -69,10 +69,9 @@ def _column(graph: Graph, name: str, column: Column, written: Written) -> _Part:
     return _indicators(graph, *_hashed(graph, cells, column, written), column.means)
 
 
-def _missing(graph: Graph, cells: str, written: Written) -> str:
-    """Where numbers count as missing."""
-    numbers = written.missing_numbers
-    return graph.either(graph.nan(cells), *([graph.equals(cells, *numbers)] if numbers else []))
+def _missing(graph: Graph, cells: str, markers: tuple[float, ...]) -> str:
+    """Where numbers count as missing: NaN, and numbers that stand for a missing cell."""
+    return graph.either(graph.nan(cells), *([graph.equals(cells, *markers)] if markers else []))
 
 
 def _flagged(graph: Graph, features: str, missing: str, column: NumberColumn | Knots) -> str:
@@ -83,7 +82,7 @@ def _flagged(graph: Graph, features: str, missing: str, column: NumberColumn | K
 
 
 def _number(graph: Graph, cells: str, column: NumberColumn, name: str, written: Written) -> str:
-    missing = _missing(graph, cells, written)
+    missing = _missing(graph, cells, written.missing_numbers)
     filled = math.nan if isinstance(column.missing, str) else float(column.missing)
     value = graph.apply("Where", missing, graph.constant(filled), cells)
     if column.range is not None:
@@ -118,8 +117,8 @@ def _knots(graph: Graph, cells: str, column: Knots, written: Written) -> _Part:
     knots = np.array(column.knots)
     if column.shape == "linear":
         knots = knots[[0, -1]]
-    # markers of missing cells are no times
-    missing = graph.nan(cells) if column.timestamp else _missing(graph, cells, written)
+    # of a time that stands for a missing cell the text decides, which whoever calls has
+    missing = _missing(graph, cells, () if column.timestamp else written.missing_numbers)
     value = graph.apply("Where", missing, graph.constant(knots[0]), cells)
     none = graph.constant(0.0)
     cycles = [part for cycle in column.cycles for part in _cycle(graph, value, missing, *CYCLES[cycle])]
@@ -250,7 +249,7 @@ def _numbered_levels(graph: Graph, name: str, column: Levels, written: Written) 
         same = graph.equals(cells, float(cell))
         places = graph.apply("Where", same, graph.constant(levels.index(level), np.int64), places)
     missing = graph.constant(_place(column.missing, width), np.int64)
-    places = graph.apply("Where", _missing(graph, cells, written), missing, places)
+    places = graph.apply("Where", _missing(graph, cells, written.missing_numbers), missing, places)
     return _indicators(graph, places, width + (column.missing == "indicator"), ())
 
 

@@ -55,7 +55,8 @@ def to_sklearn(model: Any) -> Pipeline:
     Scores are those of ``model`` but for rounding: for a row x, scaled to its bound, and weights w with intercept b
     they differ by at most ``(n_features + 8) 2^-51 (|x| |w| + |b|)``, with all absolute values (of two classes by
     softmax: of the weights of both). So labels are equal unless two scores (or a score and 0) are as close to each
-    other as that. Probabilities differ by at most 1e-12.
+    other as that. Probabilities differ by at most twice that plus 1e-14; of
+    ``SGDClassifier`` unless all sigmoids of a row underflow, which it then takes for equal.
 
     **Fitting the pipeline again learns without privacy**, as ``cross_val_score`` and searches do: only the released
     numbers are private. ``sklearn.frozen.FrozenEstimator`` keeps it as it is.
