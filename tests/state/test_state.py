@@ -204,3 +204,20 @@ def test_files_are_readable_without_privol(tmp_path, rows):
     assert json.loads((tmp_path / "m" / "model.json").read_text())["format"] == "privol.model"
     with zipfile.ZipFile(tmp_path / "m" / "model.npz") as archive:
         assert sorted(archive.namelist()) == ["average.npy", "model.npy"]
+
+
+def test_an_interrupt_within_the_archive_is_an_interrupt(monkeypatch, tmp_path):
+    """Found by kills: closing the archive, whose member is open, hid Ctrl-C behind an error of its own."""
+    model = privol.PIGD(epsilon=1.0, x_bound=1.0).fit([[0.1], [0.2], [0.3]], [0, 1, 1])
+
+    def struck(file, **arrays):
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.open("model", "w")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez", struck)
+    with pytest.raises(KeyboardInterrupt):
+        save_model(model, tmp_path / "M")
+    monkeypatch.setattr(np, "savez", lambda *_, **__: (_ for _ in ()).throw(ValueError("another")))
+    with pytest.raises(ValueError, match="another"):
+        save_model(model, tmp_path / "N")

@@ -190,7 +190,12 @@ def write_released(learner: Learner, folder: Path, inputs: dict[str, Any] | None
 def write_export(learner: Learner, export: Export, folder: Path, inputs: dict[str, Any] | None = None) -> None:
     """Write a public export, replacing existing files."""
     buffer = io.BytesIO()
-    np.savez(buffer, model=export.model, average=export.average)
+    try:
+        np.savez(buffer, model=export.model, average=export.average)
+    except ValueError as error:  # of the archive, which an interrupt within it leaves half open
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        raise
     arrays = buffer.getvalue()
     guarantee, names = export.guarantee, getattr(learner, "feature_names_in_", None)
     record: dict[str, Any] = {
