@@ -153,6 +153,23 @@ def test_a_process_that_ends_beside_its_secrets_leaves_them_to_the_next_call(tmp
     assert len(Ledger.read(tmp_path / "R" / "ledger.jsonl").entries()) == 2
 
 
+def test_a_damaged_encoding_is_refused_by_its_file(tmp_path, monkeypatch):
+    data, made = X.assign(goal=LABELS), {"epsilon": 30.0, "random_state": 0}
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateClassifier, "_show_stream", lambda *_: (_ for _ in ()).throw(Stop))
+        with pytest.raises(Stop):
+            PrivateClassifier(**made).fit_stream(data, target="goal", checkpoint=State(tmp_path / "R"))
+    file = tmp_path / "R" / "encoding.json"
+    text = file.read_text()
+    for damaged in (text.replace("word", "ward"), text.replace('"reused": false', '"reused": true'), text[:-9], "{}"):
+        if damaged != text:
+            file.write_text(damaged)
+            with pytest.raises(StateError, match=r"encoding\.json: cannot be read"):
+                PrivateClassifier(**made).fit_stream(data, target="goal", checkpoint=State(tmp_path / "R"))
+    file.write_text(text)
+    PrivateClassifier(**made).fit_stream(data, target="goal", checkpoint=State(tmp_path / "R"))
+
+
 def test_an_encoding_that_was_paid_for_is_not_learnt_again(tmp_path, monkeypatch):
     """A process that ends between the two phases."""
     data, made = X.assign(goal=LABELS), {"epsilon": 30.0, "random_state": 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -205,10 +206,13 @@ def encoding_of(
             checkpoint.keep_taught(partial(_taught, data, words, encoder) if stream.repeatable else None)
         found = describe_encoding(encoder)
         record = {"format": _FORMAT, "version": _VERSION, "privol": __version__, **own, "encoding": found}
-        write_atomically(file, json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
+        text = json.dumps({**record, "sha256": _digest(record)}, indent=1, allow_nan=False)
+        write_atomically(file, text.encode() + b"\n")
         return found, stream
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
+        if record.pop("sha256") != _digest(record):
+            raise ValueError("its checksum is another")
         found = record["encoding"]
         known = (record["format"], record["version"], record["privol"]) == (_FORMAT, _VERSION, __version__)
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -222,10 +226,7 @@ def encoding_of(
     account = next((account for account in ledger.accounts if account.plan_id == found["plan_id"]), None)
     if account is None or account.facts.get("included"):
         raise StateError(f"{directory}: the ledger has no account of the encoding in this directory")
-    try:
-        _restore(encoder, found)
-    except (InvalidParameter, KeyError, TypeError, ValueError) as error:
-        raise StateError(f"{file}: is damaged: {error}") from error
+    _restore(encoder, found)
     encoder.ledger_, encoder.account_ = ledger, account
     if encoder.reused_:  # all rows are in both parts and pay for both
         return dict(found), _opened(data, words, encoder, 1)
@@ -233,6 +234,11 @@ def encoding_of(
     stream.beside = account.plan_id
     checkpoint.expect_taught(partial(_taught, data, words, encoder) if stream.repeatable else None)
     return dict(found), stream
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    """What shows that a record is as it was written."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def ledger_beside(directory: Path, given: Any, adjacency: str) -> Ledger:
