@@ -140,6 +140,25 @@ def test_a_dead_rank_ends_the_run_which_can_be_resumed(how, gone_on, whole):
         assert not (folder / f"rank-{rank}" / "secret").exists()
 
 
+def test_a_rank_that_is_killed_where_its_run_ends_ends_it_as_the_others_have(tmp_path, whole):
+    """Found by kills: it could neither go on nor end, and kept its reservation and its secrets."""
+    folder = tmp_path / "sealed"
+    assert tasks((3, folder, "kept", 1, 0, "sealed"), check=False).returncode != 0
+    assert (folder / "rank-0" / "model.json").exists()
+    assert (folder / "rank-1" / "secret").exists()
+    (before,) = Ledger.read(folder / "rank-1" / "ledger.jsonl").accounts
+    assert before.entry().open
+    tasks((3, folder, "kept"))
+    assert codes(folder) == [1, 1, 1]
+    assert texts(folder, "traceback").count("is finished") == 3
+    for rank in range(3):
+        assert np.array_equal(load_model(folder / f"rank-{rank}").coef_, whole["coef"])
+        assert not (folder / f"rank-{rank}" / "secret").exists()
+        (account,) = Ledger.read(folder / f"rank-{rank}" / "ledger.jsonl").accounts
+        assert account.closed
+        assert account.entry().mu_squared == before.reserved_mu_squared
+
+
 def test_ranks_resume_from_the_last_common_round(gone_on, whole):
     """One rank has kept a round more than another: its rows of that round are learnt again, with the same noise."""
     kept, other = gone_on["checkpoints"]

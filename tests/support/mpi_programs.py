@@ -12,6 +12,7 @@ import math
 import os
 import signal
 import sys
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -114,6 +115,15 @@ def kept(ranks, folder, rank="-1", rows="0", how="kill", every="90"):
         whole = ranks.exchange
         ranks.exchange = lambda schedule, dim: Lying(whole(schedule, dim), ranks.part(schedule.n_nodes)[1], LIES[how])
     state = State(folder / f"rank-{ranks.rank}", every=int(every))
+    if how == "sealed" and ranks.rank == int(rank):
+        sealed = state.seal
+
+        def dies(*given):
+            sealed(*given)
+            time.sleep(2.0)  # the others end meanwhile
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        state.seal = dies
     began = state.read() is not None
     try:
         learner = make("batch").fit_ranks(rows_of("batch", ranks), ranks, progress=progress, checkpoint=state)

@@ -15,8 +15,8 @@ from ..learners.keeping import Export, Run
 from ..ledger import Account, Ledger
 from ._checkpoints import DESCRIBED, Checkpoints
 from ._joined import Joined
-from ._models import write_export
-from ._together import Alone
+from ._models import RECORD, write_export
+from ._together import Alone, close_as_left
 
 if TYPE_CHECKING:
     from ..learners import OnlineLearner
@@ -135,6 +135,16 @@ class Ends(ABC):
         self._files.clear(taught=True)
         if not self._joined.open:  # otherwise leave() releases the directory
             self._release()
+
+    def _end_as_others(self, account: Account) -> None:
+        """Close the account of a rank that was killed where its run ended: another rank's run has.
+
+        None ends before all have sealed their last model, so it is here, and all that it needs was sent.
+        """
+        if not account.closed:
+            if not (self._files.folder / RECORD).exists():
+                self._refuse("the run has ended on another rank, and its last model is not here")
+            close_as_left(account, self._files.folder)
 
     def _finished(self, account: Account | None, ledger: Ledger) -> NoReturn:
         """Report that the run has ended; if a crash came before, first show its model or remove its secrets."""

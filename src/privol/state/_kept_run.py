@@ -271,7 +271,9 @@ class State(KnowsTaught, GoesOn, Ends):
         self._files.kept = self._company.kept
         plan = self._files.read_plan()
         if plan is None:
-            if (self.directory / RECORD).exists():
+            if self._company.ended((self.directory / RECORD).exists()):
+                if not (self.directory / RECORD).exists():
+                    self._refuse("the run has ended on other ranks, and nothing of it is here")
                 self._finished(None, ledger)
             self._company.common([])
             self._clear(ledger)
@@ -283,7 +285,8 @@ class State(KnowsTaught, GoesOn, Ends):
                 "the ledger that it was begun with, not with one that includes it"
             )
         commits = [commit for commit in account.commits if "digest" in commit["facts"]]
-        if account.closed and commits:
+        if self._company.ended(account.closed and bool(commits)):
+            self._end_as_others(account)
             self._finished(account, ledger)
         self._check_plan(learner, plan)
         self._key = bytes.fromhex(plan["digest_key"])

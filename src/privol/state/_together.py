@@ -45,6 +45,10 @@ class Alone:
         """The row count of the state to continue from; None: the newest, or there is none."""
         return max(rows, default=None)
 
+    def ended(self, here: bool) -> bool:
+        """Whether the run has ended: here, or on another rank."""
+        return here
+
     def until(self, rows: int, kept: int) -> int:
         """Row at which to check next whether the state must be kept."""
         return max(kept, rows) + self.every
@@ -90,6 +94,9 @@ class Together(Alone):
         super().__init__(max(1, every // spread.round_rows) * spread.unit, math.inf)
         self._spread = spread
         self._sent: _Sent | None = None
+
+    def ended(self, here: bool) -> bool:
+        return bool(self._spread.ranks.gather(np.array([int(here)])).any())
 
     def until(self, rows: int, kept: int) -> int:
         return (rows // self.every + 1) * self.every
