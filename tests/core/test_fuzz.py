@@ -65,7 +65,10 @@ def test_past_findings_in_records_are_handled(tmp_path):
     with pytest.raises(ValueError, match="labels of type '01,i4'"):
         labels_of([0, 1], "01,i4")
     assert labels_of(["a", "b"], "<U1").tolist() == ["a", "b"]
-    assert times_up(1.0, math.inf) == math.inf
+    assert times_up(1.0, math.inf) == math.inf == times_up(2.0, 10**400)
+    for value in ("nan", [None], {}):  # as many times as there are steps, it would fill the memory
+        with pytest.raises(ValueError, match="rows_of_step"):
+            checker.mechanism_of({"kind": "gradients", "adjacency": "replace", "rows_of_step": value})
     opened = {"plan_id": "a", "learner": "x", "reserved_mu_squared": 1.0, "guarantee": {
         "kind": "approximate", "parameter": 1.0, "slack": 1e-6, "unit": "row", "horizon": 10,
     }}  # fmt: skip

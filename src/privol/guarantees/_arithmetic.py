@@ -241,7 +241,7 @@ def group_mu(mu: float, rows: int) -> float:
 
 def times_up(mu: float, factor: float) -> float:
     """Return ``factor * mu``, rounded up; ``factor`` is at least 0, and either may be infinite."""
-    infinite = math.isinf(mu) or math.isinf(factor)
+    infinite = math.isinf(mu) or factor == math.inf  # an integer may be beyond the doubles
     return math.inf if infinite else ceil_double(Fraction(factor) * Fraction(mu))
 
 

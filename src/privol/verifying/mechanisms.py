@@ -53,9 +53,9 @@ def _refuse(found: Any, key: str = "") -> Any:
     for inside, value in found.items() if isinstance(found, Mapping) else ((key, value) for value in found):
         known = value is None or (inside in _FLAGS and isinstance(value, bool)) or (inside in _OR_NONE and value == 0)
         if isinstance(value, Mapping | list):
-            known = _refuse(value, inside) is None
+            known = _refuse(value, inside) is None and (inside == "rows" or inside not in _COUNTS)
         elif isinstance(value, str):  # mpmath reads numbers from texts
-            known = value.lstrip()[:1] not in tuple("+-.0123456789")
+            known = value.lstrip()[:1] not in tuple("+-.0123456789") and inside not in _COUNTS
         elif not known and not isinstance(value, bool):
             known = 0 < value < math.inf and not (inside in _COUNTS and isinstance(value, float))
         if not known:
