@@ -344,6 +344,22 @@ def test_users_may_have_rows_in_every_part():
 # ---- who sees what ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks of POSIX")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_forked_child_is_refused_instead_of_waiting_for_threads_that_it_does_not_have(threads):
+    """Found by kills."""
+    learner, kind = make("output")
+    with LocalCrew(threads).session(PartReader(learner, _part_sums.HeldRows), parts_of(kind)) as session:
+        child = os.fork()
+        if child == 0:
+            try:
+                session._ask("facts", ())
+            except StateError as error:
+                os._exit(7 if "forked child" in str(error) else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
 def test_workers_have_no_noise_and_no_ledger():
     learner, kind = make("output", ledger=Ledger(epsilon=9.0, delta=1e-6))
     sent = PartReader(learner, _part_sums.HeldRows)

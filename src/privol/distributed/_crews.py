@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -101,9 +102,12 @@ class _LocalSession(Session):
     def __init__(self, reading: Reading, parts: Sequence[Part], threads: int) -> None:
         super().__init__(parts)
         self._held = [Held(reading, part) for part in self.parts]
+        self._pid = os.getpid()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="privol-part") if threads > 1 else None
 
     def _ask(self, question: str, arguments: tuple[Any, ...]) -> Iterator[Any]:
+        if os.getpid() != self._pid:
+            raise StateError("a forked child has none of the threads of its parent's session, and would wait for ever")
         if self._pool is None:
             return (held.answer(question, arguments) for held in self._held)
         return self._pool.map(lambda held: held.answer(question, arguments), self._held)
