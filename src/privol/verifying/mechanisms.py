@@ -232,7 +232,7 @@ class Design:
 
     def pattern(self, rows: int, apart: int, leaf: int) -> Any:
         """Square of the joint effect of equal rows of a user in the worst pattern, in steps of ``leaf`` rows."""
-        if self.intervals or sum(upper(weight) for _, weight in self.pairs) > 1:
+        if self.intervals or sum(upper(weight) for _, weight in self.pairs) > 1 or rows > 1 << 12:
             raise NotChecked(f"several rows of a user in {self.name} sums")
         if self.name == "independent":
             return _in_steps(self.steps * leaf, leaf, rows, apart)
