@@ -6,7 +6,11 @@ tests simulate failures of the machine.
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import sys
+import weakref
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +21,10 @@ try:
 except ImportError:  # Windows has no such locks, and refuses to rename open files
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["AppendOnly", "sync_folder", "write_atomically"]
+if sys.platform == "win32":
+    import msvcrt
+
+__all__ = ["AppendOnly", "LockFile", "sync_folder", "write_atomically"]
 
 AnyPath = str | os.PathLike[str]
 
@@ -79,6 +86,72 @@ def write_atomically(path: AnyPath, content: bytes, *, mode: int = 0o666) -> Non
         raise
 
 
+#: Files that are locked by whoever has them open.
+_held: weakref.WeakSet[io.FileIO] = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    """A child would keep what it inherits locked for as long as it lives, though its parent had released it."""
+    for file in list(_held):
+        with suppress(OSError):
+            file.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
+
+
+def _open_held(path: AnyPath, more: int = 0) -> io.FileIO:
+    """Open a file that is to be locked; it is closed with the last reference to it, so that no lock is left behind."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | more
+    file = io.FileIO(os.open(path, flags, 0o666), "r+")
+    _held.add(file)
+    return file
+
+
+class LockFile:
+    """An empty file that one holder at a time has locked, in this process or another, until release or its own end.
+
+    The lock is the operating system's, taken by one call: libraries guard theirs by conditions of :mod:`threading`,
+    which Ctrl-C can leave taken for other threads. A forked child has no share in it.
+
+    Parameters
+    ----------
+    path : path
+        Made if it does not exist; its folder must.
+
+    Raises
+    ------
+    BlockingIOError
+        If another holder has it.
+    OSError
+        If the file cannot be made.
+    """
+
+    def __init__(self, path: AnyPath) -> None:
+        for _ in range(100):
+            self._file = _open_held(path, getattr(os, "O_NOFOLLOW", 0))
+            try:
+                if sys.platform == "win32":
+                    try:
+                        msvcrt.locking(self._file.fileno(), msvcrt.LK_NBLCK, 1)
+                    except PermissionError as error:
+                        raise BlockingIOError(error.errno, error.strerror, os.fspath(path)) from None
+                elif fcntl is not None:
+                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(self._file.fileno()).st_nlink:  # else the last holder has removed it meanwhile
+                    return
+            except BaseException:
+                self._file.close()
+                raise
+            self._file.close()
+        raise BlockingIOError(errno.EAGAIN, "is removed again and again", os.fspath(path))
+
+    def release(self) -> None:
+        """Leave the file to others; releasing it again does nothing."""
+        self._file.close()
+
+
 class AppendOnly:
     """A file that only grows, by whole pieces: a piece is on the disk when :meth:`append` returns, or not at all.
 
@@ -94,12 +167,11 @@ class AppendOnly:
         self._size = 0
         self._broken = True
         try:
-            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-            self._descriptor = os.open(self._path, flags, 0o666)
+            self._file = _open_held(self._path)
             try:
                 self._take()
             except BaseException:
-                os.close(self._descriptor)
+                self._file.close()
                 raise
         except OSError as error:
             raise _named(error, self._path) from error
@@ -108,7 +180,7 @@ class AppendOnly:
         """State how much of the file is valid; the rest, which a crash cut short, is removed."""
         try:
             self._size = size
-            if os.fstat(self._descriptor).st_size != size:
+            if os.fstat(self._file.fileno()).st_size != size:
                 self._cut()
             sync_folder(self._path.parent)
         except OSError as error:
@@ -117,17 +189,17 @@ class AppendOnly:
 
     def _take(self) -> None:
         """Refuse a file that is open elsewhere under another name, through a link or a mount."""
-        if os.fstat(self._descriptor).st_nlink > 1:
+        if os.fstat(self._file.fileno()).st_nlink > 1:
             raise StateError(f"{self._path}: has several names (hard links), by which others may write to it too")
         if fcntl is not None:
             try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise StateError(f"{self._path}: is open elsewhere, under this or another name") from None
 
     def _cut(self) -> None:
-        os.ftruncate(self._descriptor, self._size)
-        os.fsync(self._descriptor)
+        os.ftruncate(self._file.fileno(), self._size)
+        os.fsync(self._file.fileno())
 
     def append(self, piece: bytes) -> None:
         """Add a piece for good.
@@ -143,9 +215,9 @@ class AppendOnly:
             raise StateError(f"{self._path}: an earlier write failed and could not be undone; nothing more is written")
         self._broken = True  # until it is complete or undone
         try:
-            os.lseek(self._descriptor, self._size, os.SEEK_SET)
-            _write_all(self._descriptor, piece)
-            os.fsync(self._descriptor)
+            os.lseek(self._file.fileno(), self._size, os.SEEK_SET)
+            _write_all(self._file.fileno(), piece)
+            os.fsync(self._file.fileno())
         except BaseException as error:
             with suppress(OSError):
                 self._cut()
@@ -158,7 +230,5 @@ class AppendOnly:
 
     def close(self) -> None:
         """Close the file; closing it again does nothing."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-            self._broken = True
+        self._broken = True
+        self._file.close()

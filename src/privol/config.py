@@ -36,7 +36,7 @@ def show_config() -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             return None
 
-    needed = ("numpy", "scipy", "scikit-learn", "cryptography", "mpmath", "filelock", "xxhash")
+    needed = ("numpy", "scipy", "scikit-learn", "cryptography", "mpmath", "xxhash")
     optional = ("pyarrow", "click", "rich", "matplotlib", "dp-accounting", "networkx")
     return {
         "privol": __version__,

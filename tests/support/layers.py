@@ -98,7 +98,6 @@ LIBRARIES: dict[str, set[str] | None] = {
     "sklearn": None,
     "mpmath": None,
     "threadpoolctl": None,
-    "filelock": {"ledger", "state"},
     "xxhash": {"state"},
     "cryptography": {"_core", "noise", "config"},
     "pyarrow": {"readers", "encoding", "streams", "cli"},

@@ -84,7 +84,7 @@ def _last_step(found: LinearModel) -> Any:
     elif len(found.coef) > 1 and not found.loss.joint:
         classifier = SGDClassifier(loss="log_loss")
     elif math.isfinite(found.cut):
-        classifier = ClippedLogisticRegression(cut=found.cut)
+        classifier = ClippedLogisticRegression(loss=found.loss.name, cut=found.cut)
     else:
         classifier = LogisticRegression()
     classifier.coef_, classifier.intercept_ = found.coef.copy(), found.intercept.copy()

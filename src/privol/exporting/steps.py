@@ -14,7 +14,7 @@ from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._validate import number
-from ..losses import Logistic, Softmax, class_probabilities
+from ..losses import class_probabilities, get_loss
 
 __all__ = ["ClippedLogisticRegression", "RowScaler"]
 
@@ -88,15 +88,18 @@ class ClippedLogisticRegression(LogisticRegression):  # type: ignore[misc]
 
     Parameters
     ----------
+    loss : str, default="logistic"
+        Name of the loss that was learnt with, one whose predictions are log-odds.
     cut : float, default=inf
         The norm to which gradients in the scores were cut, above 0; infinite: none was.
     """
 
-    def __init__(self, *, cut: float = math.inf) -> None:
+    def __init__(self, *, loss: str = "logistic", cut: float = math.inf) -> None:
         super().__init__()
+        self.loss = loss
         self.cut = cut
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of every class for rows of shape (n, n_features): shape (n, n_classes)."""
         scores = np.asarray(self.decision_function(X), dtype=np.float64)
-        return class_probabilities(Logistic() if scores.ndim == 1 else Softmax(), scores, float(self.cut))
+        return class_probabilities(get_loss(self.loss), scores, float(self.cut))

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from filelock import FileLock, Timeout
-
-from .._files import AppendOnly
+from .._files import AppendOnly, LockFile
 from ..errors import StateError
 
 __all__ = ["Journal", "JournalRecords", "Step", "history", "read_journal", "reading"]
@@ -209,10 +207,9 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str], first: Record) -> None:
         self.path = Path(path)
         self._unsure = False
-        self._lock = FileLock(str(self.path.with_name(f".{self.path.name}.lock")), timeout=0, thread_local=False)
         try:
-            self._lock.acquire()
-        except Timeout:
+            self._lock = LockFile(self.path.with_name(f".{self.path.name}.lock"))
+        except BlockingIOError:
             raise StateError(
                 f"{self.path}: another ledger has this journal open, here or in another process: one at a time may "
                 "spend from it"

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from .. import __version__
 from .._core._noise import Source
-from .._files import sync_folder
+from .._files import LockFile, sync_folder
 from .._validate import integer, number
 from ..errors import StateError
 from ..guarantees import Guarantee
@@ -115,7 +114,7 @@ class State(KnowsTaught, GoesOn, Ends):
         self._inputs: dict[str, Any] | None = json.loads(json.dumps(inputs))  # as they will be read again
         self._context = context
         self._files = Checkpoints(self.directory)
-        self._lock: FileLock | None = None
+        self._lock: LockFile | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -241,9 +240,8 @@ class State(KnowsTaught, GoesOn, Ends):
             self._files.folder.mkdir(mode=0o700, exist_ok=True)
             sync_folder(self.directory.absolute().parent)
             sync_folder(self.directory)
-            lock = FileLock(str(self._files.folder / "lock"), timeout=0, thread_local=False)
-            lock.acquire()
-        except Timeout:
+            lock = LockFile(self._files.folder / "lock")
+        except BlockingIOError:
             self._refuse("another process is learning here: one at a time")
         except FileNotFoundError:
             if not self.directory.parent.is_dir():
