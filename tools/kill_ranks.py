@@ -45,6 +45,8 @@ from privol.state import State, load_model
 KINDS = ("network", "parts")
 SIZE, MOST_ATTEMPTS = 3, 30
 NOBODY, LAUNCHER = -1, -2
+#: Seconds after which ranks are taken to wait for ever: they wait 10 for each other.
+PATIENCE = 120
 
 
 # ---- a rank --------------------------------------------------------------------------------------------------------
@@ -97,8 +99,16 @@ class Tally:
     violations: list[str] = field(default_factory=list)
 
 
-def attempt(kind: str, folder: Path, victim: int, delay: float) -> int:
-    """Start the ranks; return the launcher's exit code, negative after a signal."""
+def kill_all(process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Kill the launcher and its ranks, which would wait for each other."""
+    process.kill()
+    for path in folder.glob("pid-*"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(path.read_text()), signal.SIGKILL)
+
+
+def attempt(kind: str, folder: Path, victim: int, delay: float) -> int | None:
+    """Start the ranks; return the launcher's exit code, negative after a signal, None if they had to be ended."""
     paths = [str(Path(privol.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**LOCAL, **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     words = [MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", str(SIZE), sys.executable, __file__, "--rank"]
@@ -109,12 +119,13 @@ def attempt(kind: str, folder: Path, victim: int, delay: float) -> int:
             while process.poll() is None and not (folder / "pid-0").exists():
                 time.sleep(0.01)
             time.sleep(delay)
-            if process.poll() is None:  # with its ranks: they would wait for each other
-                process.kill()
-                for path in folder.glob("pid-*"):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(int(path.read_text()), signal.SIGKILL)
-        code = process.wait(timeout=120)
+            if process.poll() is None:
+                kill_all(process, folder)
+        code: int | None = None
+        try:
+            code = process.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            kill_all(process, folder)
     for path in folder.glob("pid-*"):
         path.unlink()
     return code
@@ -169,6 +180,8 @@ class Campaign:
                 return
             victim = self.rng.choice([LAUNCHER, *range(SIZE)]) if attempts < MOST_ATTEMPTS - 3 else NOBODY
             code = attempt(self.kind, folder, victim, self.rng.uniform(0.0, 1.1) * self.seconds)
+            if code is None:
+                self.wrong(folder, f"ranks still ran {PATIENCE} s after rank {victim} was killed")
             self.tally.kills += code != 0 and victim != NOBODY
             now = ledgers(folder)
             for (rows, releases, square, open_), after in zip(before, now, strict=False):
