@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -87,13 +88,8 @@ def _ledger(path: Path) -> tuple[Record, dict[str, _Account]]:
     return plans.pop("", [{}])[0], {plan: _Account(*each) for plan, each in plans.items()}
 
 
-class Law(NamedTuple):
+class Law(namedtuple("Law", "kind parameter slack why", defaults=[mpf(0), ""])):
     """A claim or a result: a mu, or an epsilon, with a slack; ``why``: a better one may exist."""
-
-    kind: str
-    parameter: Any
-    slack: Any = mpf(0)
-    why: str = ""
 
     def __str__(self) -> str:
         figure = f"{'mu' if self.kind == 'gdp' else 'epsilon'} {float(self.parameter):.8g}"
@@ -171,10 +167,8 @@ class _Account:
 
 def _groups(accounts: Sequence[_Account]) -> list[list[_Account]]:
     """Accounts that the ledger has beside each other, of one stream: of each other one the squares add up."""
-    groups = dict[str, list[_Account]]()
-    for each in accounts:
-        groups.setdefault(str(each.facts.get("beside", each.plan)), []).append(each)
-    return list(groups.values())
+    of = [str(each.facts.get("beside", each.plan)) for each in accounts]
+    return [[each for each, own in zip(accounts, of, strict=True) if own == group] for group in dict.fromkeys(of)]
 
 
 def _whole(accounts: Sequence[_Account], rows: int, apart: int, spent: bool = False) -> Law:
@@ -248,8 +242,7 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
         except DAMAGE as error:
             account.found = []
             yield Finding(name, False, f"its record is damaged: {type(error).__name__} {error}")
-    unpaid = (name for name, record in of.items() if record is not None)
-    yield from (Finding(name, False, "no account of the ledger pays for it") for name in unpaid)
+    yield from (Finding(name, False, "no account of the ledger pays for it") for name in of if of[name] is not None)
     if all(account.found for account in accounts) and (len(accounts) == 1 or (accounts and guarantee["kind"] == "gdp")):
         yield from _together(run, accounts)
     else:
@@ -276,8 +269,8 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
         yield law.within("mu of users", law._replace(parameter=mpf(users["mu"]) * SLACK), "all their rows")
         yield found[True].implies("epsilon of users", users["epsilon"], delta)
     of_column = (f"column {user!r}" for user in [guarantee.get("user")] if user is not None)
-    limits = [*of_column, f"at most {most} row" + "s" * (most != 1)]
-    limits += [f"any two of them {apart} rows apart or more"] if apart > 1 else []
+    at_distance = [f"any two of them {apart} rows apart or more"] * (apart > 1)
+    limits = [*of_column, f"at most {most} row" + "s" * (most != 1), *at_distance]
     text = run["summary"].replace(f"one user ({', '.join(limits)})", "one USER")
     figures, mus = _PRINTED.findall(text), re.findall(r"([^( ]+)-GDP", text)
     if not figures or (not mus) != (kind == "approximate"):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate, chain, pairwise
-from operator import mul
 from typing import Any
 
 from mpmath import iv, mp, mpf
@@ -33,10 +32,9 @@ class NotChecked(Exception):
 class Mechanism(
     namedtuple("Mechanism", "price said facts pure slack most first ends", defaults=[(), False, None, None, None, None])
 ):
-    """What a mechanism costs, by the noise that was drawn, a description of it, and other checks.
-    ``price``: for a number of a user's rows at a distance, a mu, or of ``pure`` an epsilon; NotChecked where only
-    their number times that of one is known. ``slack``: of what is proved at one delta, that delta. ``most``: number of
-    releases that it is the price of; ``first``: that of a number of the first; ``ends``: rows before the only one."""
+    """What a mechanism costs: ``price``, by rows of a user and their distance, is a mu, or an epsilon if ``pure``, and
+    NotChecked if only their number times that of one is known; ``slack``: of what is proved at one delta, that delta;
+    ``most``: releases that it is the price of; ``first``: that of a number of the first; ``ends``: rows before one."""
 
 
 def mechanism_of(record: Record) -> Mechanism:
@@ -182,20 +180,21 @@ class Design:
         self.intervals = self.name in ("tree", "honaker", "smooth")
         if not self.intervals and self.name not in ("sqrt", "blt", "banded", "independent"):
             raise NotChecked(f"sums of the design {self.name!r}")
-        thetas, weights = (list(map(iv.mpf, design.get(key, ()))) for key in ("rates", "weights"))
-        self.pairs = pairs = list(zip(thetas, weights, strict=True))  # for a BLT
+        numbers = (map(iv.mpf, design.get(key, ())) for key in ("rates", "weights"))
+        self.pairs = pairs = list(zip(*numbers, strict=True))  # for a BLT
         if not all(0 < rate < 1 and weight >= 0 for rate, weight in pairs):
             raise ValueError("rates or weights of a BLT")
-        self.series = cache(lambda n: [sum(v * (1 - (a * b) ** n) / (1 - a * b) for b, v in pairs) for a in thetas])
+        self.series = cache(lambda n: [sum(v * (1 - (a * b) ** n) / (1 - a * b) for b, v in pairs) for a, _ in pairs])
         self.powers = cache(lambda lag: [weight * rate**lag for rate, weight in pairs])
-        self.sums, self.terms, self.known = dict[int, list[int]](), list[int](), cache(self.product)
+        self.known, self.blocks = cache(self.product), cache(self.block)
+        self.sums, self.terms = dict[int, list[int]](), list[int]()
         if self.name == "sqrt":
             up, down = design["decay"].as_integer_ratio()
             rates = ((up * (2 * k - 1), down * 2 * k) for k in range(1, min(self.steps, _MOST_NUMBERS)))
             self.terms = list(accumulate(rates, lambda c, rate: -(-c * rate[0] // rate[1]), initial=ONE))
         if self.name == "banded":  # its coefficients are doubles
-            rates = (design["decay"] * (1.0 - 0.5 / k) for k in range(1, min(design["bandwidth"], self.steps)))
-            self.terms = [math.ceil(mpf(c) * ONE) for c in accumulate(rates, mul, initial=1.0)]
+            ratios = (design["decay"] * (1.0 - 0.5 / k) for k in range(1, min(design["bandwidth"], self.steps)))
+            self.terms = [math.ceil(mpf(c) * ONE) for c in accumulate(ratios, lambda c, r: c * r, initial=1.0)]
 
     def column(self) -> Any:
         """Square of the L2 norm of the longest column."""
@@ -223,7 +222,7 @@ class Design:
             if lag not in self.sums:
                 if (self.steps if self.name == "sqrt" else len(self.terms)) * (len(self.sums) + 1) > _MOST_NUMBERS:
                     raise NotChecked(f"{self.steps:,} steps of {self.name} sums, at {len(self.sums) + 1} distances")
-                self.sums[lag] = [0, *accumulate(map(mul, self.terms, self.terms[lag:]))]
+                self.sums[lag] = [0, *accumulate(map(int.__mul__, self.terms, self.terms[lag:]))]
             return -(-self.sums[lag][min(left, len(self.sums[lag]) - 1)] // ONE)
         found = iv.mpf(0 if lag else 1)
         for (rate, _), power, series in zip(self.pairs, self.powers(lag), self.series(left - 1), strict=True):
@@ -232,6 +231,9 @@ class Design:
 
     def pattern(self, rows: int, apart: int, leaf: int) -> Any:
         """Square of the joint effect of equal rows of a user in the worst pattern, in steps of ``leaf`` rows."""
+        if self.intervals and apart == 1 and self.name != "smooth":
+            heights = [k for k in range(self.steps.bit_length()) if self.steps >> k & 1]
+            return iv.mpf(worst_places([(leaf << k, 1, partial(self.blocks, k, leaf)) for k in heights], rows, 1))
         if self.intervals or sum(upper(weight) for _, weight in self.pairs) > 1 or rows > 1 << 12:
             raise NotChecked(f"several rows of a user in {self.name} sums")
         if self.name == "independent":
@@ -245,6 +247,12 @@ class Design:
         if apart >= leaf or leaf % apart:
             bounds.append(self.nearest(rows, apart // math.gcd(apart, leaf), leaf // math.gcd(apart, leaf)))
         return iv.mpf(min(bounds)) / ONE
+
+    def block(self, height: int, leaf: int, rows: int, node: bool = True) -> int:
+        """The largest sum of squared numbers of a user's rows in the nodes of a block of a tree, itself one or not."""
+        nodes = (True, self.name == "honaker") if height else ()
+        halves = [(leaf << height - 1, 1, partial(self.blocks, height - 1, leaf, node=each)) for each in nodes]
+        return node * rows * rows + int(worst_places(halves, rows, 1))
 
     def nearest(self, rows: int, apart: int, leaf: int) -> int:
         """The same for rows that are as close as possible to the previous one, or begin the following step."""
@@ -415,8 +423,7 @@ class _Reader:
         law, scale = self.of["noise"]["law"], mpf(self.of["noise"]["scale"])
         pure = {"gaussian": False, "l2_laplace": True}[law]
         price = (lambda m, _: m * moved(1) / scale) if pure else (lambda m, _: moved(m) / scale)
-        said = f"{law} noise of scale {float(scale):.8g}"
-        return Mechanism(price, said, facts, pure, most=1, ends=self.of["rows"])
+        return Mechanism(price, f"{law} noise of scale {float(scale):.8g}", facts, pure, most=1, ends=self.of["rows"])
 
     def of_minimiser(self) -> Mechanism:
         """A minimiser, as certified by its solver, with noise (offline.md, 2)."""
