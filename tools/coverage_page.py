@@ -145,7 +145,7 @@ def build() -> None:
     """Translate, compile and link everything with counters, and forget what was counted before."""
     for old in [*OBJECTS.rglob("*.o*"), *OBJECTS.rglob("*.gc*"), *WORK.rglob("*.gc*"), *WORK.glob("data/.cov*")]:
         old.unlink()
-    for old in [*(PACKAGE / "_core").glob("*.c"), *(PACKAGE / "_core").glob("*.so"), *OBJECTS.glob("*.a")]:
+    for old in [*(PACKAGE / "_core").glob("*.c"), *(PACKAGE / "_core").glob("*.so")]:
         old.unlink()
     DRIVERS.mkdir(parents=True, exist_ok=True)
     compiler = WORK / "cc"
@@ -159,10 +159,11 @@ def drive() -> None:
     """Compile the C drivers of the kernels' tests with the kernels that were built, and run them."""
     for old in DRIVERS.glob("*.gcda"):
         old.unlink()
+    kernels = sorted((OBJECTS / "src" / "privol" / "_core" / "c").rglob("*.o"))
     for driver in sorted((TESTS / "core" / "c").glob("test_*.c")):
         program = DRIVERS / driver.stem
         flags = ["-std=c11", "-ffp-contract=off", "-fno-math-errno", f"-I{KERNELS}", f"-I{driver.parent}"]
-        run([WORK / "cc", driver, *flags, OBJECTS / "libprivol_kernels.a", "-lm", "-pthread", "-o", program])
+        run([WORK / "cc", driver, *flags, *kernels, "-lm", "-pthread", "-o", program])
         run([program], stdout=subprocess.DEVNULL)
 
 

@@ -166,6 +166,8 @@ RUNS = {
     "users blt steps": ("two", *SUMS, *USERS, "--batch", "4", "--user-separation", "50"),
     "users nogd steps": ("two", *NOGD, *USERS, "--batch", "10", "--user-separation", "3"),
     "users independent": ("two", *SUMS, *USERS, "--design", "independent", "--batch", "9", "--user-separation", "4"),
+    "users tree steps": ("two", *SUMS, *USERS, "--design", "tree", "--batch", "10"),
+    "users honaker": ("learnt", *SUMS, *USERS, "--design", "honaker", "--batch", "1"),
     "users epochs": (
         "two",
         *SUMS,

@@ -8,7 +8,7 @@ from itertools import accumulate, combinations, pairwise
 import numpy as np
 import pytest
 
-from privol.factorizations import BLT, SquareRoot, group_squares
+from privol.factorizations import BLT, Honaker, SquareRoot, Tree, group_squares
 from privol.verifying.mechanisms import Design, NotChecked, upper, worst_places
 
 pytestmark = pytest.mark.fast
@@ -70,6 +70,34 @@ def test_no_pattern_is_worse(name):
     assert exact >= 10
 
 
+def nodes(name, steps):
+    """Intervals of steps that have a node: of the blocks of 2^k steps each first of two, in Honaker's design all."""
+    for height in range(steps.bit_length()):
+        for k in range(steps >> height):
+            if name == "honaker" or k % 2 == 0:
+                yield range(k << height, (k + 1) << height)
+
+
+@pytest.mark.parametrize("name", ["tree", "honaker"])
+def test_no_rows_move_more_nodes_of_a_tree(name):
+    for steps, leaf, rows in [(1, 3, 2), (5, 1, 3), (6, 2, 4), (7, 2, 3), (8, 1, 5), (11, 1, 4), (13, 1, 3), (4, 3, 6)]:
+        sides = [(node.start * leaf, node.stop * leaf) for node in nodes(name, steps)]
+        true = max(
+            sum(sum(start <= place < end for place in places) ** 2 for start, end in sides)
+            for places in placed(steps * leaf, rows, 1)
+        )
+        assert upper(Design({"name": name, "steps": steps}).pattern(rows, 1, leaf)) == true, (steps, leaf, rows)
+    assert upper(Design({"name": name, "steps": 100_003}).pattern(1, 1, 7)) == (100_003).bit_length()
+
+
+@pytest.mark.parametrize("own", [Tree(1000), Tree(65_537), Honaker(1000)])
+def test_trees_cost_no_more_than_the_noise_covers(own):
+    record = {"name": type(own).__name__.lower(), "steps": own.steps}
+    for leaf, rows in ((1, 12), (32, 64)):
+        stated = float(group_squares(own, rows, separation=1, leaf=leaf)[-1])
+        assert stated * (1 - 1e-9) <= float(upper(Design(record).pattern(rows, 1, leaf))) <= stated
+
+
 @pytest.mark.parametrize(
     ("name", "leaf", "apart"), [("blt", 7, 60), ("sqrt", 12, 100), ("blt", 5, 3), ("sqrt", 64, 20), ("blt", 1, 250)]
 )
@@ -104,5 +132,7 @@ def test_unchecked_patterns_are_reported():
         worst_places([(100, 1, lambda m: m)], 65, 1)
     with pytest.raises(NotChecked, match="tree sums"):
         Design({"name": "tree", "steps": 8}).pattern(2, 3, 1)
+    with pytest.raises(NotChecked, match="smooth sums"):
+        Design({"name": "smooth", "steps": 8, "height": 5, "ones": 2}).pattern(2, 1, 1)
     with pytest.raises(NotChecked, match="blt sums"):
         Design({"name": "blt", "steps": 8, "rates": [0.9], "weights": [1.5]}).pattern(2, 1, 1)
