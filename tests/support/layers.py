@@ -23,8 +23,8 @@ LAYERS: tuple[set[str], ...] = (
     {"learners"},
     {"explaining"},  # what a released model says about its columns
     {"auto"},  # an encoding and the learner behind it, as one estimator
-    {"state", "river", "flower"},  # exports and checkpoints of learners; learners in River; devices and nodes in Flower
-    {"exporting"},  # released models for other tools
+    {"state", "river"},  # exports and checkpoints of learners; learners in River
+    {"exporting", "flower"},  # released models for other tools; devices and nodes that Flower connects
     {"evaluate", "planning", "audit", "tuning"},
     {"arena"},  # learners side by side, in the order of everything below
     {"reproduce"},  # tables and figures of the source papers, measured again
