@@ -50,8 +50,8 @@ def share_of(total: int, nodes: int) -> Integers:
 def heard_by(schedule: MixingSchedule, round_: int, node: int) -> Integers:
     """Nodes of which a node hears what they have sent in a round, ascending, without itself."""
     matrix = schedule.matrix(round_ + 1)  # it makes the points of the next round
-    found = np.unique(matrix.indices[matrix.indptr[node] : matrix.indptr[node + 1]])
-    return found[found != node].astype(np.int64)
+    found = np.setdiff1d(matrix.indices[matrix.indptr[node] : matrix.indptr[node + 1]], [node])
+    return found.astype(np.int64)
 
 
 class Carried:
