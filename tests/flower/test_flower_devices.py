@@ -329,10 +329,11 @@ def test_parameters_of_the_server(app, words):
 
 def test_a_server_app(app):
     done = []
-    learner, collector = collector_of(5)
-    server = learner_app(lambda context: collector, lambda context, played: done.append((context, played)), pause=0.001)
+    made = LDPSGD(epsilon=2.0, horizon=5).declare_classes([0, 1])
+    server = learner_app(lambda context: (made, FEATURES), lambda *given: done.append(given), pause=0.001)
     context = Context(7, 0, {}, RecordDict(), {})
     server(grid_of(app), context)
-    assert done[0][0] is context
-    assert done[0][1].rounds == 5
+    ((given, learner, played),) = done
+    assert given is context
+    assert played.rounds == 5
     same_models(learner, in_one_process(range(5)))

@@ -183,8 +183,8 @@ class _Asking:
 
 
 def learner_app(
-    begin: Callable[[Any], Collector],
-    end: Callable[[Any, Played], object],
+    begin: Callable[[Any], tuple[Any, int]],
+    end: Callable[[Any, Any, Played], object],
     **words: Any,
 ) -> Any:
     """Return a ServerApp that plays a learner's run with the devices of a federation.
@@ -192,9 +192,10 @@ def learner_app(
     Parameters
     ----------
     begin : callable
-        ``begin(context)`` returns the :class:`~privol.rounds.Collector` of a learner.
+        ``begin(context)`` returns the learner, as :class:`~privol.rounds.Collector` takes it, and the number of
+        features of the devices' rows.
     end : callable
-        ``end(context, played)`` is called when the horizon is reached, to save the model: all of it is public.
+        ``end(context, learner, played)`` is called when the horizon is reached, to save the model: all of it is public.
     **words
         As :func:`play_rounds` takes them.
 
@@ -206,7 +207,8 @@ def learner_app(
     from flwr.serverapp import ServerApp
 
     def main(grid: Any, context: Any) -> None:
-        end(context, play_rounds(grid, begin(context), **words))
+        learner, n_features = begin(context)
+        end(context, learner, play_rounds(grid, Collector(learner, n_features), **words))
 
     app = ServerApp()
     app.main()(main)
