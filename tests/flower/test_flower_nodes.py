@@ -15,7 +15,7 @@ import privol
 from privol import DOLA, NOGD, SparseDOLA, _files
 from privol.errors import InvalidMessage, InvalidParameter, StateError
 from privol.flower import KeptNode, Network, network_app, node_app, relay
-from privol.flower._nodes import _HEAD, pack_step
+from privol.flower._kept_node import _HEAD, pack_step
 from privol.losses import Huber
 from privol.state import load_model
 from privol.topology import MatchingCycle, RandomMatching, erdos_renyi, ring

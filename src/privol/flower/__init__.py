@@ -12,7 +12,7 @@ guarantee rests on it. It is installed by ``pip install 'privol[flower]'``. See 
 """
 
 from ._devices import device_app
-from ._nodes import KeptNode, Network, node_app
+from ._kept_node import KeptNode, Network, node_app
 from ._relay import NetworkModel, network_app, relay
 from ._rounds import Played, learner_app, play_rounds
 

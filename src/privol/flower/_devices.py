@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import InvalidParameter
 from ..rounds import KeptDevice
-from ._messages import RowFailure, content_of, flwr_app, guarded, record_of
+from ._contents import RowFailure, content_of, flwr_app, guarded, record_of
 
 __all__ = ["ACTION", "device_app"]
 

@@ -18,8 +18,8 @@ from .._files import write_atomically
 from .._validate import number
 from ..errors import InvalidMessage, StateError
 from ._carried import heard_by
-from ._messages import content_of, flwr_app, record_of
-from ._nodes import MEET, STEP, Network, pack_step, parse_reply
+from ._contents import content_of, flwr_app, record_of
+from ._kept_node import MEET, STEP, Network, pack_step, parse_reply
 
 __all__ = ["NetworkModel", "network_app", "relay"]
 

@@ -11,8 +11,8 @@ from typing import Any
 from .._validate import integer, number
 from ..errors import InvalidMessage, StateError
 from ..rounds import Collector
+from ._contents import content_of, flwr_app, record_of
 from ._devices import ACTION
-from ._messages import content_of, flwr_app, record_of
 
 __all__ = ["Played", "learner_app", "play_rounds"]
 

@@ -20,7 +20,7 @@ from ..errors import InvalidMessage, InvalidParameter, StateError
 from ..learners import DOLA, SparseDOLA
 from ..state import State, load_model
 from ._carried import LARGEST, Carried, Waiting, heard_by
-from ._messages import RowFailure, content_of, flwr_app, guarded, record_of
+from ._contents import RowFailure, content_of, flwr_app, guarded, record_of
 
 __all__ = ["MEET", "STEP", "KeptNode", "Network", "node_app", "pack_step", "parse_reply"]
 
