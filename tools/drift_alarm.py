@@ -35,16 +35,16 @@ def delay(rng: np.random.Generator, rise: float, mu: float) -> float:
     return np.inf
 
 
-def line(mu: float) -> str:
+def line(mu: float, runs: int = RUNS) -> str:
     """The row of a budget, which needs no other."""
     rng, cells = np.random.default_rng(round(1000 * mu)), []
     for rise in RISES:
-        found = np.array([delay(rng, rise, mu) for _ in range(RUNS)])
+        found = np.array([delay(rng, rise, mu) for _ in range(runs)])
         missed = float(np.mean(np.isinf(found)))
         middle, late = np.quantile(found, [0.5, 0.9], method="higher")
         cells.append("not seen" if missed > 0.5 else f"{middle:.0f}, {late:.0f}" if missed < 0.1 else f"{middle:.0f}")
-    none = np.array([delay(rng, 0.0, mu) for _ in range(RUNS)])
-    return f"| {mu} | {' | '.join(cells)} | {int(np.sum(np.isfinite(none)))} of {RUNS} |"
+    none = np.array([delay(rng, 0.0, mu) for _ in range(runs)])
+    return f"| {mu} | {' | '.join(cells)} | {int(np.sum(np.isfinite(none)))} of {runs} |"
 
 
 def table() -> str:

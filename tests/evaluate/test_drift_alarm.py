@@ -114,6 +114,13 @@ def test_what_is_worse(metric, name, worse):
             assert found.alarm.window.last_row == 100 * found.alarm.number
 
 
+def test_with_a_reference_twice_the_evidence_is_needed():
+    """Half of alpha is for a reference whose mean is not within its bound."""
+    found = fed(alarm_of(reference=1, alpha=0.05), [0.0] + [22.0] * 60)
+    at = found.alarm.number - 2  # the first window is the reference
+    assert 20 < found.evidence[at - 1] < 40 <= found.evidence[at] == found.alarm.evidence
+
+
 def test_one_alarm_is_raised():
     raised = []
     found = fed(alarm_of(level=0.4, on_alarm=raised.append), [90.0] * 6)

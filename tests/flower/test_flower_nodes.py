@@ -141,6 +141,21 @@ def test_noise_is_in_what_nodes_send(tmp_path):
     assert np.all(first != other)
 
 
+def test_a_cap_on_users_of_one_node_promises_nothing(tmp_path):
+    """A user may have rows at other nodes, which do not say: the guarantee is for one row."""
+    federation = Federation(tmp_path, "output")
+
+    def capped(k):
+        stream = Federation.stream(federation, k)
+        stream.rows_per_user, stream.user = 2, "patient"
+        return stream
+
+    federation.stream = capped
+    relay(federation.grid(), federation.network, pause=0.001)
+    guarantee = load_model(tmp_path / "node-0" / "run").guarantee_
+    assert (guarantee.unit, guarantee.rows_per_user) == ("row", None)
+
+
 # ---- repeated and lost messages --------------------------------------------------------------------------------------
 
 
