@@ -382,6 +382,14 @@ def test_a_damaged_record_ends_it(begun, tmp_path, damage):
         Federation(tmp_path).node(0).answer(asked[1], never)
 
 
+def test_a_run_without_its_record_ends(begun, tmp_path):
+    federation, _, asked, _ = begun
+    shutil.copytree(federation.home / "node-0", tmp_path / "node-0")
+    (tmp_path / "node-0" / "node.json").unlink()
+    with pytest.raises(StateError, match="is not there, but a run is"):
+        Federation(tmp_path).node(0).answer(asked[0], never)
+
+
 def test_errors_of_rows_stay_at_the_node(tmp_path):
     """A row that is refused by name, and a file that cannot be read: the server learns of neither."""
     federation = Federation(tmp_path)

@@ -255,6 +255,8 @@ class KeptNode:
         """The last step, the digest of its question, and its answer; a new directory is bound to the run."""
         path = self.directory / "node.json"
         if not path.exists():
+            if (self.directory / "run").exists():
+                raise StateError(f"{path}: is not there, but a run is, whose answers nobody knows any more")
             self._write({"run": run.hex(), "step": 0, "question": "", "answer": ""})
             return 0, "", b""
         try:
