@@ -13,6 +13,7 @@ from flower_tools import (
     ArrayRecord,
     ConfigRecord,
     Context,
+    Error,
     LoopGrid,
     Message,
     MetricRecord,
@@ -186,6 +187,22 @@ def test_lost_clients_are_passed_over(app):
     assert (played.rounds, played.asked, played.refused, played.lost) == (10, 12, 0, 2)
     heard = [0, 1, 3, 4, *range(6, 12)]  # user 5, of node 6, was second in its round
     same_models(learner, in_one_process(heard))
+
+
+def test_a_killed_client_app_is_asked_again(app):
+    """Flower says so in its place. What it had kept is its answer; one that stays away is passed over."""
+    failures = {2: 1, 4: 9}
+
+    def fate(node, message, reply):
+        if failures.get(node, 0) > 0:
+            failures[node] -= 1
+            return Message(Error(code=8, reason="ClientApp stopped responding."), reply_to=message)
+        return reply
+
+    learner, collector = collector_of(5)
+    played = play_rounds(grid_of(app, fate=fate), collector, pause=0.001)
+    assert (played.rounds, played.asked, played.refused, played.lost) == (5, 9, 0, 4)
+    same_models(learner, in_one_process([0, 1, 2, 4, 5]))
 
 
 def test_a_run_without_enough_nodes_goes_on_with_others(app):

@@ -9,12 +9,12 @@ import signal
 
 import numpy as np
 import pytest
-from flower_tools import ConfigRecord, Context, LoopGrid, Message, RecordDict, ask
+from flower_tools import ConfigRecord, Context, Error, LoopGrid, Message, RecordDict, ask
 
 import privol
 from privol import DOLA, NOGD, SparseDOLA, _files
 from privol.errors import InvalidMessage, InvalidParameter, StateError
-from privol.flower import KeptNode, Network, network_app, node_app, relay
+from privol.flower import KeptNode, Network, _relay, network_app, node_app, relay
 from privol.flower._kept_node import _HEAD, pack_step
 from privol.losses import Huber
 from privol.state import load_model
@@ -177,6 +177,20 @@ def test_lost_replies_are_asked_for_again(tmp_path):
         if answer is not None:
             versions.setdefault((node, asked.content["privol"]["question"]), set()).add(answer)
     assert all(len(each) == 1 for each in versions.values())
+
+
+def test_killed_client_apps_are_asked_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(_relay, "_SOON", 0.001)
+    federation, count = Federation(tmp_path), [0]
+
+    def fate(node, message, reply):
+        count[0] += 1
+        lost = Message(Error(code=8, reason="ClientApp stopped responding."), reply_to=message)
+        return lost if count[0] % 3 == 0 else reply
+
+    found = relay(federation.grid(fate=fate), federation.network, pause=0.001)
+    same_model(found, alone("ring"))
+    assert found.messages > federation.nodes * (federation.network.steps + 1)
 
 
 def test_a_server_that_dies_goes_on(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 if os.environ.get("CI") != "true":  # there the tests need it
     pytest.importorskip("flwr", reason="needs Flower: pip install 'privol[flower]'")
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.app.message import remove_content_from_message
 from flwr.common.serde import message_to_proto
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
@@ -23,6 +23,7 @@ __all__ = [
     "ArrayRecord",
     "ConfigRecord",
     "Context",
+    "Error",
     "LoopGrid",
     "Message",
     "MetricRecord",

@@ -8,12 +8,15 @@ from typing import Any
 from .._values import shown
 from ..errors import BudgetExceeded, InvalidMessage, StateError
 
-__all__ = ["REFUSED", "RowFailure", "content_of", "flwr_app", "guarded", "record_of"]
+__all__ = ["REFUSED", "RowFailure", "content_of", "flwr_app", "guarded", "record_of", "was_lost"]
 
 #: The only record of a message.
 _RECORD = "privol"
 #: Code of the error that a client replies with; Flower's own are small.
 REFUSED = 7100
+#: Flower's codes for what did not arrive: messages or replies that are not there any more, nodes that are away, apps
+#: that were killed. The same question may be asked again, and costs nothing.
+_LOST = frozenset({3, 4, 5, 8})
 
 #: What a client says of errors that are not about the question alone: their words may be about its row.
 _SILENT = "this client cannot answer; its owner may know why"
@@ -64,6 +67,11 @@ def record_of(message: Any, *names: str) -> tuple[bytes, ...]:
         found = {name: type(value).__name__ for name, value in record.items()}
         raise InvalidMessage(f"the record {_RECORD!r} has bytes named {list(names)}, found {shown(found)}")
     return tuple(record[name] for name in names)
+
+
+def was_lost(reply: Any) -> bool:
+    """Whether Flower says in place of a client that no reply has come."""
+    return bool(reply.has_error()) and reply.error.code in _LOST
 
 
 def guarded(

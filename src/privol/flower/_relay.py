@@ -18,12 +18,14 @@ from .._files import write_atomically
 from .._validate import number
 from ..errors import InvalidMessage, StateError
 from ._carried import heard_by
-from ._contents import content_of, flwr_app, record_of
+from ._contents import content_of, flwr_app, record_of, was_lost
 from ._kept_node import MEET, STEP, Network, pack_step, parse_reply
 
 __all__ = ["NetworkModel", "network_app", "relay"]
 
 FloatArray = NDArray[np.float64]
+
+_SOON = 5.0  # seconds until a node whose reply was lost is asked again, at most
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ def relay(
         Keeps what nodes have sent in the last step, so that another call continues the run, in another process too.
         Made if it does not exist; its parent must. Default: a run that is cut short cannot go on.
     patience : float, default=600.0
-        Seconds after which a question without a reply is sent again. Above 0.
+        Seconds after which a question without a reply is sent again. Above 0. Where Flower says that the client app was
+        killed, or a reply lost, it is sent again within five seconds.
     wait : float, default=600.0
         Seconds to wait for all nodes to be there, and for all replies of a step. Above 0.
     pause : float, default=0.2
@@ -150,20 +153,20 @@ class _Post:
         """Ask connected nodes for their numbers until all are there."""
         end = time.monotonic() + self._wait
         out: dict[str, int] = {}
-        asked: dict[int, float] = {}  # when; a place that has replied is not asked again
+        due: dict[int, float] = {}  # when a place is asked again; one that has replied never is
         terms = content_of(terms=self._network.terms)
         while len(self._places) < self._network.nodes:
             now = time.monotonic()
             if now > end:
                 missing = sorted(set(range(self._network.nodes)) - self._places.keys())
                 raise StateError(f"nodes {missing} of {self._network.nodes} are not there")
-            new = [place for place in sorted(self._grid.get_node_ids()) if now > asked.get(place, -math.inf)]
+            new = [place for place in sorted(self._grid.get_node_ids()) if now > due.get(place, -math.inf)]
             out |= self._send(dict.fromkeys(new, terms), MEET, "meet")
-            asked |= dict.fromkeys(new, now + self._patience)
-            for place, message in self._replies(out).items():
+            due |= dict.fromkeys(new, now + self._patience)
+            for place, message in self._replies(out, due).items():
                 (node,) = record_of(message, "node")
                 self._settle(place, struct.unpack("<q", node)[0] if len(node) == 8 else -1)
-                asked[place] = math.inf
+                due[place] = math.inf
             if len(self._places) < self._network.nodes:
                 time.sleep(self._pause)
 
@@ -185,19 +188,20 @@ class _Post:
         nodes = {place: node for node, place in self._places.items()}
         sent: dict[int, FloatArray] = {}
         out: dict[str, int] = {}
-        end, again = time.monotonic() + self._wait, -math.inf
+        end, due = time.monotonic() + self._wait, dict.fromkeys(questions, -math.inf)
         while len(sent) < network.nodes:
             now = time.monotonic()
             if now > end:
                 missing = sorted(set(range(network.nodes)) - sent.keys())
                 raise StateError(f"nodes {missing} have not answered step {step} of {network.steps} in time")
-            if now > again:  # a node that has answered, and whose reply was lost, answers by the same bytes
-                rest = {place: content for place, content in questions.items() if nodes[place] not in sent}
-                out |= self._send(rest, STEP, str(step))
-                again = now + self._patience
-            for place, message in self._replies(out).items():
+            # a node that has answered, and whose reply was lost, answers by the same bytes
+            rest = {place: content for place, content in questions.items() if now > due[place]}
+            out |= self._send(rest, STEP, str(step))
+            due |= dict.fromkeys(rest, now + self._patience)
+            for place, message in self._replies(out, due).items():
                 (answer,) = record_of(message, "answer")
                 sent[nodes[place]] = parse_reply(answer, network, run, nodes[place], step)
+                due[place] = math.inf
             if len(sent) < network.nodes:
                 time.sleep(self._pause)
         return np.array([sent[node] for node in range(network.nodes)])
@@ -219,12 +223,15 @@ class _Post:
         found = list(self._grid.push_messages(messages)) if messages else []
         return {name: place for name, place in zip(found, contents, strict=False) if name is not None}
 
-    def _replies(self, out: dict[str, int]) -> dict[int, Any]:
-        """Replies that have come, by place."""
+    def _replies(self, out: dict[str, int], due: dict[int, float]) -> dict[int, Any]:
+        """Replies that have come, by place; where one was lost, the place is soon asked again."""
         found = {}
         for message in list(self._grid.pull_messages(list(out))) if out else []:
             place = out.pop(message.metadata.reply_to_message_id, None)
             if place is None:
+                continue
+            if was_lost(message):
+                due[place] = min(due[place], time.monotonic() + _SOON)
                 continue
             if message.has_error():
                 raise InvalidMessage(

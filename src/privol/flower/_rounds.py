@@ -11,12 +11,13 @@ from typing import Any
 from .._validate import integer, number
 from ..errors import InvalidMessage, StateError
 from ..rounds import Collector
-from ._contents import content_of, flwr_app, record_of
+from ._contents import content_of, flwr_app, record_of, was_lost
 from ._devices import ACTION
 
 __all__ = ["Played", "learner_app", "play_rounds"]
 
 _KEPT = 100  # refusals whose words are kept
+_AGAIN = 2  # times that a node is asked again in a round, where its reply was lost
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Played:
     refused : int
         Replies that were errors, or no possible reports of their round.
     lost : int
-        Questions without a reply in time.
+        Questions without a reply in time, or whose reply Flower has lost.
     words : tuple of str
         What the first hundred refusals said.
     """
@@ -57,7 +58,8 @@ def play_rounds(
     """Play the open rounds of a learner with the nodes of a Flower federation, until its horizon is reached.
 
     One node is asked at a time. If it refuses, or says nothing for ``patience`` seconds, the same question goes to the
-    next node; whichever answer is there first is learnt.
+    next node; whichever answer is there first is learnt. A node whose client app was killed, or whose reply Flower has
+    lost, is asked the same question up to twice more, to which it has the same answer.
 
     Parameters
     ----------
@@ -92,10 +94,10 @@ def play_rounds(
     asking = _Asking(grid, (lambda: sorted(grid.get_node_ids())) if nodes is None else nodes, reports, wait, pause)
     rounds = 0
     while not collector.done:
-        asking.begin()
-        question, told = collector.ask(), False
+        asking.begin(collector.ask(), collector.round)
+        told = False
         while not told:
-            asking.ask(question, collector.round, patience)
+            asking.ask(patience)
             told = asking.hear(collector, patience)
         rounds += 1
         asking.played(rounds)
@@ -112,9 +114,11 @@ class _Asking:
         self._asked = self._refused = self._lost = self._played = 0
         self._words: list[str] = []
 
-    def begin(self) -> None:
+    def begin(self, question: bytes, number: int) -> None:
         """Forget the questions of the last round, which has its report."""
         self._out.clear()
+        self._again: dict[int, int] = {}
+        self._question, self._number = question, number
 
     def played(self, rounds: int) -> None:
         self._played = rounds
@@ -122,14 +126,15 @@ class _Asking:
     def result(self, rounds: int) -> Played:
         return Played(rounds, self._asked, self._refused, self._lost, tuple(self._words))
 
-    def ask(self, question: bytes, number: int, patience: float) -> None:
+    def ask(self, patience: float) -> None:
         """Send the question to the next node: that which was asked least, the first of these in the given order."""
         node = self._next()
         self._times[node] = self._times.get(node, 0) + 1
-        app = flwr_app()
-        message = app.Message(
-            content_of(question=question), node, f"query.{ACTION}", ttl=max(2.0 * patience, 60.0), group_id=str(number)
-        )
+        self._send(node, patience)
+
+    def _send(self, node: int, patience: float) -> None:
+        content, ttl = content_of(question=self._question), max(2.0 * patience, 60.0)
+        message = flwr_app().Message(content, node, f"query.{ACTION}", ttl=ttl, group_id=str(self._number))
         self._asked += 1
         (sent,) = list(self._grid.push_messages([message])) or (None,)
         if sent is None:
@@ -159,6 +164,14 @@ class _Asking:
             for message in list(self._grid.pull_messages(list(self._out))):
                 node = self._out.pop(message.metadata.reply_to_message_id, None)
                 if node is None:
+                    continue
+                if was_lost(message):
+                    self._lost += 1
+                    self._again[node] = self._again.get(node, 0) + 1
+                    if self._again[node] <= _AGAIN:
+                        time.sleep(self._pause)
+                        self._send(node, patience)
+                        newest = next(reversed(self._out), None)
                     continue
                 try:
                     if message.has_error():
