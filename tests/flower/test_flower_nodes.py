@@ -193,6 +193,28 @@ def test_killed_client_apps_are_asked_again(tmp_path, monkeypatch):
     assert found.messages > federation.nodes * (federation.network.steps + 1)
 
 
+def test_a_supernode_that_is_started_again_takes_its_node_over(tmp_path, monkeypatch):
+    """It is another one for Flower, and waits until the one before is gone; a stranger is not heard."""
+    monkeypatch.setattr(_relay, "_SOON", 0.001)
+    federation, calls = Federation(tmp_path), []
+
+    def fate(node, message, reply):
+        calls.append((node, message.metadata.group_id))
+        if message.metadata.group_id == "2" and node == 2:
+            grid.contexts[9] = Context(7, 9, {"partition-id": 1}, RecordDict(), {})
+            grid.contexts[8] = Context(7, 8, {"partition-id": 7}, RecordDict(), {})
+            return None
+        if node == 9:
+            grid.contexts.pop(2, None)
+        return reply
+
+    grid = federation.grid(fate=fate)
+    found = relay(grid, federation.network, pause=0.001)
+    same_model(found, alone("ring"))
+    assert {step for node, step in calls if node == 9} == {"meet", "2", "3", "4", "5"}
+    assert {step for node, step in calls if node == 8} == {"meet"}
+
+
 def test_a_server_that_dies_goes_on(tmp_path):
     federation, done = Federation(tmp_path), []
 

@@ -25,7 +25,7 @@ __all__ = ["NetworkModel", "network_app", "relay"]
 
 FloatArray = NDArray[np.float64]
 
-_SOON = 5.0  # seconds until a node whose reply was lost is asked again, at most
+_SOON = 5.0  # seconds until a node whose reply was lost is asked again, and between two looks for new SuperNodes
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,8 @@ def relay(
         Made if it does not exist; its parent must. Default: a run that is cut short cannot go on.
     patience : float, default=600.0
         Seconds after which a question without a reply is sent again. Above 0. Where Flower says that the client app was
-        killed, or a reply lost, it is sent again within five seconds.
+        killed, or a reply lost, it is sent again within five seconds. A SuperNode that was started again, with the same
+        directory, takes its node over as soon as Flower has noticed that the one before is gone.
     wait : float, default=600.0
         Seconds to wait for all nodes to be there, and for all replies of a step. Above 0.
     pause : float, default=0.2
@@ -141,67 +142,84 @@ class _Kept:
 
 
 class _Post:
-    """Who is which node, and the questions that are out."""
+    """Which SuperNode is which node, and the questions that are out."""
 
     def __init__(self, grid: Any, network: Network, patience: float, wait: float, pause: float) -> None:
         self._grid, self._network, self._app = grid, network, flwr_app()
         self._patience, self._wait, self._pause = patience, wait, pause
-        self._places: dict[int, int] = {}
+        self._places: dict[int, int] = {}  # of nodes: their SuperNodes
+        self._claims: dict[int, int] = {}  # SuperNodes that say that they are a node which has another one
+        self._asked: dict[str, int] = {}
+        self._due: dict[
+            int, float
+        ] = {}  # when a SuperNode is asked who it is, once more; one that has replied never is
         self.messages = 0
 
     def meet(self) -> None:
-        """Ask connected nodes for their numbers until all are there."""
+        """Ask connected SuperNodes for their numbers until all nodes are there."""
         end = time.monotonic() + self._wait
-        out: dict[str, int] = {}
-        due: dict[int, float] = {}  # when a place is asked again; one that has replied never is
-        terms = content_of(terms=self._network.terms)
-        while len(self._places) < self._network.nodes:
-            now = time.monotonic()
-            if now > end:
+        while True:
+            self._look(begun=False)
+            if len(self._places) == self._network.nodes:
+                return
+            if time.monotonic() > end:
                 missing = sorted(set(range(self._network.nodes)) - self._places.keys())
                 raise StateError(f"nodes {missing} of {self._network.nodes} are not there")
-            new = [place for place in sorted(self._grid.get_node_ids()) if now > due.get(place, -math.inf)]
-            out |= self._send(dict.fromkeys(new, terms), MEET, "meet")
-            due |= dict.fromkeys(new, now + self._patience)
-            for place, message in self._replies(out, due).items():
-                (node,) = record_of(message, "node")
-                self._settle(place, struct.unpack("<q", node)[0] if len(node) == 8 else -1)
-                due[place] = math.inf
-            if len(self._places) < self._network.nodes:
-                time.sleep(self._pause)
+            time.sleep(self._pause)
 
-    def _settle(self, place: int, node: int) -> None:
-        if not 0 <= node < self._network.nodes:
-            raise InvalidMessage(f"the SuperNode {place} says that it is node {node} of {self._network.nodes}")
-        if self._places.setdefault(node, place) != place:
-            raise StateError(f"the SuperNodes {self._places[node]} and {place} both say that they are node {node}")
+    def _look(self, *, begun: bool) -> set[int]:
+        """Ask new SuperNodes who they are; return the nodes that have another one now.
+
+        A SuperNode that was started again has another identifier. It takes its node over when the one before is gone.
+        """
+        here, now = sorted(self._grid.get_node_ids()), time.monotonic()
+        new = [place for place in here if now > self._due.get(place, -math.inf)]
+        terms = content_of(terms=self._network.terms)
+        self._asked |= self._send([(place, place, terms) for place in new], MEET, "meet")
+        self._due |= dict.fromkeys(new, now + self._patience)
+        for place, message in self._replies(self._asked, self._due, strict=not begun).items():
+            (number,) = record_of(message, "node")
+            node = struct.unpack("<q", number)[0] if len(number) == 8 else -1
+            if not 0 <= node < self._network.nodes:
+                raise InvalidMessage(f"the SuperNode {place} says that it is node {node} of {self._network.nodes}")
+            self._due[place] = math.inf
+            known = self._places.setdefault(node, place)
+            if known != place and not begun:
+                raise StateError(f"the SuperNodes {known} and {place} both say that they are node {node}")
+            if known != place:
+                self._claims[node] = place
+        moved = {node for node in self._claims if self._places[node] not in here}
+        for node in moved:
+            self._places[node] = self._claims.pop(node)
+        return moved
 
     def carry(self, run: bytes, step: int, before: FloatArray) -> FloatArray:
         """Send each node what it hears in a step, and return what all nodes answer, a row each."""
         network = self._network
-        questions = {
-            self._places[node]: content_of(
-                question=pack_step(run, network.terms, node, step, self._heard(step, node, before))
-            )
+        contents = {
+            node: content_of(question=pack_step(run, network.terms, node, step, self._heard(step, node, before)))
             for node in range(network.nodes)
         }
-        nodes = {place: node for node, place in self._places.items()}
         sent: dict[int, FloatArray] = {}
         out: dict[str, int] = {}
-        end, due = time.monotonic() + self._wait, dict.fromkeys(questions, -math.inf)
+        start = time.monotonic()
+        due, look = dict.fromkeys(contents, -math.inf), start + _SOON
         while len(sent) < network.nodes:
             now = time.monotonic()
-            if now > end:
+            if now > start + self._wait:
                 missing = sorted(set(range(network.nodes)) - sent.keys())
                 raise StateError(f"nodes {missing} have not answered step {step} of {network.steps} in time")
+            if now > look:
+                due |= dict.fromkeys(self._look(begun=True) - sent.keys(), -math.inf)
+                look = now + _SOON
             # a node that has answered, and whose reply was lost, answers by the same bytes
-            rest = {place: content for place, content in questions.items() if now > due[place]}
+            rest = [(node, self._places[node], contents[node]) for node in contents if now > due[node]]
             out |= self._send(rest, STEP, str(step))
-            due |= dict.fromkeys(rest, now + self._patience)
-            for place, message in self._replies(out, due).items():
+            due |= {node: now + self._patience for node, _, _ in rest}
+            for node, message in self._replies(out, due, strict=True).items():
                 (answer,) = record_of(message, "answer")
-                sent[nodes[place]] = parse_reply(answer, network, run, nodes[place], step)
-                due[place] = math.inf
+                sent[node] = parse_reply(answer, network, run, node, step)
+                due[node] = math.inf
             if len(sent) < network.nodes:
                 time.sleep(self._pause)
         return np.array([sent[node] for node in range(network.nodes)])
@@ -213,31 +231,33 @@ class _Post:
             return before.reshape(-1)
         return before[heard_by(self._network.schedule, step - 1, node)].reshape(-1)
 
-    def _send(self, contents: dict[int, Any], action: str, group: str) -> dict[str, int]:
+    def _send(self, contents: list[tuple[int, int, Any]], action: str, group: str) -> dict[str, int]:
+        """Send contents to SuperNodes; return by message for whom each is."""
         ttl = max(2.0 * self._wait, 60.0)
         messages = [
             self._app.Message(content, place, f"query.{action}", ttl=ttl, group_id=group)
-            for place, content in contents.items()
+            for _, place, content in contents
         ]
         self.messages += len(messages)
         found = list(self._grid.push_messages(messages)) if messages else []
-        return {name: place for name, place in zip(found, contents, strict=False) if name is not None}
+        return {name: whom for name, (whom, _, _) in zip(found, contents, strict=False) if name is not None}
 
-    def _replies(self, out: dict[str, int], due: dict[int, float]) -> dict[int, Any]:
-        """Replies that have come, by place; where one was lost, the place is soon asked again."""
+    def _replies(self, out: dict[str, int], due: dict[int, float], *, strict: bool) -> dict[int, Any]:
+        """Replies that have come, by whom they are from; who has lost one is soon asked again."""
         found = {}
         for message in list(self._grid.pull_messages(list(out))) if out else []:
-            place = out.pop(message.metadata.reply_to_message_id, None)
-            if place is None:
+            whom = out.pop(message.metadata.reply_to_message_id, None)
+            if whom is None:
                 continue
             if was_lost(message):
-                due[place] = min(due[place], time.monotonic() + _SOON)
-                continue
-            if message.has_error():
+                due[whom] = min(due[whom], time.monotonic() + _SOON)
+            elif not message.has_error():
+                found[whom] = message
+            elif strict:
+                place = message.metadata.src_node_id
                 raise InvalidMessage(
                     f"the SuperNode {place} refuses: {message.error.reason} (code {message.error.code})"
                 )
-            found[place] = message
         return found
 
 
