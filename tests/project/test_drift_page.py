@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import sys
 
 import pytest
@@ -43,3 +44,17 @@ def test_the_text_of_the_page_agrees_with_its_tables():
     own, ahead = (accuracy(tables["drift"], "of the file", column) for column in (3, 4))
     assert own > ahead + 8
     assert accuracy(tables["drift"], "shuffled", 3) < accuracy(tables["drift"], "shuffled", 4) + 1
+
+
+def test_the_table_of_alarms_is_what_the_tool_measures(monkeypatch):
+    """Of one budget, by fewer runs: to within a third."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    found = runpy.run_path(str(ROOT / "tools" / "drift_alarm.py"))["line"](0.2, 60)
+    page = (ROOT / "docs" / "drift.md").read_text(encoding="utf-8")
+    (shown,) = (line for line in page.splitlines() if line.startswith("| 0.2 |"))
+    numbers = [[int(x) for x in re.findall(r"\d+", row.split("|", 3)[3])] for row in (found, shown)]
+    assert [each[-2:] for each in numbers] == [[0, 60], [0, 200]]
+    assert "| not seen |" in found
+    assert "| not seen |" in shown
+    for measured, stated in zip(*(each[:-2] for each in numbers), strict=True):
+        assert abs(measured - stated) <= 1 + stated / 3

@@ -19,6 +19,7 @@ DOCS = ROOT / "docs"
 #: Pages whose blocks run in separate tests.
 ELSEWHERE = {
     "devices.md": "test_docs.py",
+    "flower.md": "../flower/test_flower_processes.py",
     "multiclass.md": "test_docs.py",
     "own_rows.md": "test_docs.py",
     "rounds.md": "../rounds/test_rounds.py",

@@ -33,6 +33,8 @@ RATES: dict[str, float] = {
     "integers.neighbours": 1e-6,
     "metrics.scale": 1e-6,
     "metrics.independent": 1e-6,
+    "alarm.false": 1e-6,
+    "alarm.power": 1e-6,
     "planning.scale": 1e-6,
     "audit.claims": 1e-6,
     "audit.coverage": 1e-6,

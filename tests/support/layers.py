@@ -24,7 +24,7 @@ LAYERS: tuple[set[str], ...] = (
     {"explaining"},  # what a released model says about its columns
     {"auto"},  # an encoding and the learner behind it, as one estimator
     {"state", "river"},  # exports and checkpoints of learners; learners in River
-    {"exporting"},  # released models for other tools
+    {"exporting", "flower"},  # released models for other tools; devices and nodes that Flower connects
     {"evaluate", "planning", "audit", "tuning"},
     {"arena"},  # learners side by side, in the order of everything below
     {"reproduce"},  # tables and figures of the source papers, measured again
@@ -111,6 +111,7 @@ LIBRARIES: dict[str, set[str] | None] = {
     "mpi4py": {"distributed"},
     "distributed": {"distributed"},  # Dask's
     "river": {"arena", "river"},
+    "flwr": {"flower"},
     "diffprivlib": {"arena"},
     "click": {"cli"},
     "rich": {"cli", "tables"},
@@ -118,7 +119,7 @@ LIBRARIES: dict[str, set[str] | None] = {
     "jinja2": {"cli"},
 }
 # Not installed with every privol: imported inside functions, so that the module can be imported without them.
-OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "distributed", "river", "diffprivlib"}
+OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "distributed", "river", "diffprivlib", "flwr"}
 OPTIONAL |= {"adbc_driver_sqlite", "adbc_driver_postgresql", "duckdb", "mlflow", "onnx"}
 
 # Imports inside functions hide a dependency, so each has a reason here. The command line may use them to start fast.
@@ -144,6 +145,7 @@ LAZY = {
     ("distributed", "mpi4py"): "optional: names of the module are annotations, and streams of nodes need no MPI",
     ("distributed", "distributed"): "optional: Dask's library of that name, which only its crew needs",
     ("river", "river"): "optional: classes of River are made when they are asked for",
+    ("flower", "flwr"): "optional: apps of Flower are made when they are asked for",
     ("arena", "river"): "optional: generators of streams, and a reference",
     ("arena", "diffprivlib"): "optional: the script that another interpreter runs",
     ("exporting", "mlflow"): "optional: only logging to it needs it",

@@ -6,6 +6,7 @@ LONGEST = (
     "distributed/test_distributed.py",
     "audit/test_audit_offline.py",
     "state/test_kept_runs.py",
+    "flower/test_flower_processes.py",
     "state/test_leaks.py",
     "cli/test_cli_encoding.py",
     "verifying/test_kinds.py",

@@ -112,6 +112,10 @@ class Ranks:
         self.wait([self._comm.Iallgather(mine, found)])
         return found
 
+    def counts(self, rows: int) -> Integers:
+        """Return how many rows each rank has; this one has ``rows``."""
+        return self.gather([rows])[:, 0]
+
     def gather_nodes(self, rows: FloatArray) -> FloatArray:
         """Return the rows of all nodes, in order, from the rows that each rank has for its nodes."""
         mine = np.ascontiguousarray(rows)

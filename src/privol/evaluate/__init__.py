@@ -4,9 +4,10 @@
 every record says so. Progressive means: each row is predicted with the model released by then, and only then learnt.
 
 The exception is :class:`PrivateMetrics`: progressive accuracy (or absolute error) and loss of windows of rows, released
-with noise under a guarantee of their own, in the learner's ledger.
+with noise under a guarantee of their own, in the learner's ledger. :class:`DriftAlarm` watches them at no further cost.
 """
 
+from ._alarm import Alarm, DriftAlarm
 from ._compare import Comparison, RunFigures, compare, in_target_units, range_of_targets
 from ._fixed import beside_constant
 from ._hindsight import BestFixed, best_in_hindsight
@@ -17,9 +18,11 @@ from ._tape import Tape
 
 __all__ = [
     "NOTICE",
+    "Alarm",
     "BestFixed",
     "Comparison",
     "Curve",
+    "DriftAlarm",
     "MetricsResult",
     "MetricsWindow",
     "PrivateMetrics",

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from ..geometry import L2Ball, WholeSpace
 from ..learners.views import Keeper, export_of, fresh_copy, raw_counts, release_of_stream
+from ._alarm import DriftAlarm
 from ._hindsight import BestFixed, Objective, best_in_hindsight
 from ._private import MetricsResult, MetricsWindow, PrivateMetrics
 from ._progressive import Progressive, progressive
@@ -146,6 +147,7 @@ def compare(
     private: PrivateMetrics | None = None,
     progress: Callable[[Any, Any], object] | None = None,
     on_window: Callable[[MetricsWindow], object] | None = None,
+    alarm: DriftAlarm | None = None,
     points: int = 200,
     stage: Callable[[str], object] | None = None,
     checkpoint: Keeper | None = None,
@@ -161,7 +163,7 @@ def compare(
         Afterwards fitted, as by ``fit_stream``: budget, ledger and noise are those of that run alone.
     stream : Stream
         Read once; its raw rows are kept on a :class:`Tape` until the comparison is done.
-    delay, private, on_window
+    delay, private, on_window, alarm
         As in :func:`progressive`; the private metrics are of the run itself. The comparators have the same delay.
     progress : callable, optional
         As in ``fit_stream``, for the run itself.
@@ -186,6 +188,7 @@ def compare(
             private=private,
             progress=progress,
             on_window=on_window,
+            alarm=alarm,
             points=points,
             checkpoint=checkpoint,
         )

@@ -311,6 +311,17 @@ class Windows(Unshared):
             self._source = source_of(key, private=private) if key else None
         self._account.attach(self._counters)
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The public facts of all windows, as :meth:`DriftAlarm.begin` takes them."""
+        return {
+            "name": "accuracy" if self._task.classification else "mean_absolute_error",
+            "first_bound": self._first_bound,
+            "loss_bound": self._loss_bound,
+            "std": self._std,
+            "window_rows": self._length,
+        }
+
     def _counters(self) -> tuple[int, int, float]:
         # every row is in one window, so the first release spends everything, and later ones nothing more
         return self._rows, self._released, self._account.reserved_mu_squared if self._released else 0.0

@@ -11,6 +11,7 @@ from .._validate import integer, number
 from ..errors import InvalidParameter
 from ..learners import OnlineLearner
 from ..learners.views import Keeper, horizon_of, ledger_of, most_rows, refuses_rows
+from ._alarm import DriftAlarm
 from ._private import MetricsResult, MetricsWindow, PrivateMetrics, Windows
 from ._scores import Curve, Score, Task
 from ._watch import Ahead, Sink, Tally, Watch
@@ -51,6 +52,7 @@ def progressive(
     private: PrivateMetrics | None = None,
     progress: Callable[[Any, Any], object] | None = None,
     on_window: Callable[[MetricsWindow], object] | None = None,
+    alarm: DriftAlarm | None = None,
     points: int = 200,
     checkpoint: Keeper | None = None,
 ) -> Progressive:
@@ -77,6 +79,8 @@ def progressive(
         As in ``fit_stream``.
     on_window : callable, optional
         Called with every window of the private metrics when it is released.
+    alarm : DriftAlarm, optional
+        Watches these windows, each after ``on_window`` was called with it. A new one for each run.
     points : int, default=200
         Largest number of points of the curve: every ``horizon / points`` rows, whatever the blocks.
     checkpoint : privol.state.State, optional
@@ -103,6 +107,17 @@ def progressive(
         if renewed:
             raise InvalidParameter("private metrics need a run that ends at its horizon: renewal='none'")
 
+    if alarm is not None and not isinstance(alarm, DriftAlarm):
+        raise InvalidParameter(f"alarm must be a DriftAlarm or None, found {alarm!r}")
+    if alarm is not None and private is None:
+        raise InvalidParameter("alarm watches private metrics: private must be given")
+
+    def see(window: MetricsWindow) -> None:
+        if on_window is not None:
+            on_window(window)
+        if alarm is not None:
+            alarm.take(window)
+
     def report(at: Any, _: Any) -> None:
         if progress is not None:
             progress(at, stream)
@@ -124,11 +139,13 @@ def progressive(
                 stream=stream,
                 rows_per_user=getattr(learner, "rows_per_user", None),
                 user_separation=getattr(learner, "user_separation", 1),
-                on_window=on_window,
+                on_window=see,
                 keeper=checkpoint,
                 delay=delay,
             )
             sinks.append(windows)
+            if alarm is not None:
+                alarm.begin(**windows.facts)
         learner.fit_stream(
             stream if ahead is None else ahead,
             progress=report,

@@ -123,6 +123,17 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
 
     # ---- nodes in several processes ------------------------------------------------------------------
 
+    def shared_terms(self, classes: Any) -> dict[str, Any]:
+        """Return what must be the same for all nodes of a run, by name: parameters, labels, who hears whom. Public."""
+        loss, words = get_loss(self.loss), self.get_params(deep=False)
+        words |= {"loss": (loss.name, loss.kind, loss.width, loss.vouched), "learner": type(self).__name__}
+        if not isinstance(self.random_state, int):  # otherwise each process would have a source of its own
+            words["random_state"] = self.random_state is None
+        del words["ledger"]
+        schedule = self.mixing()
+        words["topology"] = (schedule.n_nodes, [schedule.matrix(t).digest for t in (1, 2, 3, 1000)])
+        return {"classes": classes, **words}
+
     def fit_ranks(
         self,
         stream: RowStream,
@@ -167,17 +178,9 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
         before: Run | None = self.__dict__.get("_run")
         show = None if progress is None else lambda learner, _: progress(learner, stream)
         try:
-            loss, words = get_loss(self.loss), self.get_params(deep=False)
-            words |= {"loss": (loss.name, loss.kind, loss.width, loss.vouched), "learner": type(self).__name__}
-            if not isinstance(self.random_state, int):  # otherwise each rank would have a source of its own
-                words["random_state"] = self.random_state is None
-            for name in ("ledger", "topology"):
-                del words[name]
-            ranks.agree(classes=stream.classes, **words)
-            schedule = self.mixing()
-            ranks.agree(topology=(schedule.n_nodes, [schedule.matrix(t).digest for t in (1, 2, 3, 1000)]))
+            ranks.agree(**self.shared_terms(stream.classes))
             batch = integer(batch=self.batch, at_least=1)
-            self._spread = _Spread(ranks, schedule.n_nodes, batch, stream.n_rows, self._uses())
+            self._spread = _Spread(ranks, self.mixing().n_nodes, batch, stream.n_rows, self._uses())
             return self.fit_stream(NetworkRows(stream, ranks), progress=show, checkpoint=checkpoint)
         except BaseException as error:
             if not (isinstance(error, RankFailure) or getattr(error, "on_all_ranks", False)):
@@ -441,7 +444,7 @@ class _Spread:
             raise InvalidParameter("the stream must know its number of rows")
         self.ranks, self._nodes = ranks, nodes
         self.first, self.own = ranks.part(nodes)
-        found = ranks.gather(np.array([rows]))[:, 0]
+        found = ranks.counts(rows)
         total = int(found.sum())
         full, rest = divmod(total, nodes)
         for rank in range(ranks.size):
@@ -465,8 +468,9 @@ class _Spread:
 
     def gather(self, state: NetworkRun) -> None:
         """Collect the models of all nodes on every rank."""
-        found = [self.ranks.gather_nodes(rows) for rows in (state.mixes(), state.models(), state.sums())]
-        state.gathered(*found)
+        found = self.ranks.gather_nodes(np.hstack((state.mixes(), state.models(), state.sums())))
+        mixes, models, sums = (np.ascontiguousarray(rows) for rows in np.hsplit(found, 3))
+        state.gathered(mixes, models, sums)
 
 
 class _Charge:

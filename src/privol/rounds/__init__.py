@@ -5,7 +5,8 @@ the row stays on the user's device. So a round has two messages: the learner's q
 (loss, bounds, randomizer); the device's answer is a report. :class:`Collector` is the learner's side, :class:`Device`
 the user's. Neither trusts the other: a device makes no report with less noise than its owner demands, whatever the
 terms say, and a learner learns nothing from a message that is not a possible report of the open round. Joined together,
-the two equal the estimator, bit for bit.
+the two equal the estimator, bit for bit. :class:`KeptDevice` is a device whose reports are counted on the disk: it
+answers one question once, in whatever process it is asked.
 
 Messages are bytes, whatever transports them; :func:`receive_question` and :func:`receive_answer` read them from a
 socket. They are neither encrypted nor signed: that is the transport's task (TLS). Their layout is in
@@ -14,7 +15,8 @@ socket. They are neither encrypted nor signed: that is the transport's task (TLS
 
 from ._collector import Collector
 from ._device import Device
+from ._kept_device import KeptDevice
 from ._messages import VERSION
 from ._sockets import receive_answer, receive_question
 
-__all__ = ["VERSION", "Collector", "Device", "receive_answer", "receive_question"]
+__all__ = ["VERSION", "Collector", "Device", "KeptDevice", "receive_answer", "receive_question"]

@@ -156,17 +156,12 @@ class Device(Unshared):
         StateError
             In a forked child: parent and child would each make all reports.
         """
-        if os.getpid() != self._pid:
-            raise StateError("a forked child cannot answer as its parent's device: both would make all reports")
+        self._same_process()
         place, terms, point = parse_question(question, self._dim)
         row = _row(x, self._features)
         target = real(y)
         with self._lock:
-            agreed = self._agreed
-            if agreed is None or agreed.terms != terms:
-                agreed = self._agree(terms)
-            if self._made >= self._reports:
-                raise BudgetExceeded(f"this device makes {self._reports} reports, and has made {self._made}")
+            agreed = self._admit(terms)
             self._made += 1  # before any noise is drawn
             self._agreed = agreed
         gradient = agreed.gradients.at(point, row, target)
@@ -175,6 +170,32 @@ class Device(Unshared):
         finally:
             gradient.fill(0.0)
         return pack_answer(place, report)
+
+    def check(self, question: bytes) -> None:
+        """Raise what :meth:`answer` would raise for any row; no report is made, and no row is needed.
+
+        Raises
+        ------
+        InvalidMessage, BudgetExceeded, StateError
+            As :meth:`answer`.
+        """
+        self._same_process()
+        _, terms, _ = parse_question(question, self._dim)
+        with self._lock:
+            self._agreed = self._admit(terms)
+
+    def _same_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise StateError("a forked child cannot answer as its parent's device: both would make all reports")
+
+    def _admit(self, terms: bytes) -> _Agreed:
+        """Return what was agreed on if another report may be made under these terms; nothing is counted."""
+        agreed = self._agreed
+        if agreed is None or agreed.terms != terms:
+            agreed = self._agree(terms)
+        if self._made >= self._reports:
+            raise BudgetExceeded(f"this device makes {self._reports} reports, and has made {self._made}")
+        return agreed
 
     def _agree(self, content: bytes) -> _Agreed:
         """Check terms, and prepare for reports under them."""
