@@ -1,4 +1,4 @@
-"""URLs of databases: what they say, without what must not be shown.
+"""URLs of databases and live sources: what they say, without what must not be shown.
 
 Nothing but the standard library is imported here: the command line reads URLs when it starts.
 """
@@ -12,7 +12,17 @@ from urllib.parse import unquote
 
 from ..errors import InvalidParameter
 
-__all__ = ["SOURCES", "SourceUrl", "is_source", "parsed", "shown", "without_secrets"]
+__all__ = [
+    "SOURCES",
+    "SourceUrl",
+    "ended_after",
+    "is_live",
+    "is_source",
+    "parsed",
+    "shown",
+    "states_rows",
+    "without_secrets",
+]
 
 #: Schemes of URLs that are read as sources, and what each one is.
 SOURCES = {
@@ -20,13 +30,20 @@ SOURCES = {
     "duckdb": "DuckDB",
     "postgresql": "PostgreSQL",
     "postgres": "PostgreSQL",
+    "redis": "Redis",
+    "rediss": "Redis",
+    "kafka": "Kafka",
+    "mqtt": "MQTT",
+    "mqtts": "MQTT",
 }
+#: Of these, those that have no end: brokers of messages.
+_LIVE = {"redis", "rediss", "kafka", "mqtt", "mqtts"}
 #: Of these, those that name a file; the others name a server, where a user and a password may stand.
 _FILES = {"sqlite", "duckdb"}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(:\d*)?")
 # Names of options whose values are secret, and an exception: the name of a file.
-_SECRET = re.compile(r"pass|secret|token|credential|api_?key|scram", re.IGNORECASE)
+_SECRET = re.compile(r"pass|secret|token|credential|api_?key|scram|key\.pem|oauthbearer", re.IGNORECASE)
 _NO_SECRET = {"passfile"}
 # Shorter secrets are not hidden: they would occur in ordinary words.
 _LEAST = 4
@@ -89,6 +106,23 @@ def is_source(data: object) -> bool:
     """Whether something is the URL of a source."""
     found = _SCHEME.match(data) if isinstance(data, str) else None
     return found is not None and found[1].lower() in SOURCES
+
+
+def is_live(data: object) -> bool:
+    """Whether something is the URL of a source of messages, which has no end of its own."""
+    return is_source(data) and str(data).partition("://")[0].lower() in _LIVE
+
+
+def states_rows(url: str) -> bool:
+    """Whether the URL of a live source says after how many rows it ends."""
+    return any(name == "rows" for name, _ in parsed(url).options)
+
+
+def ended_after(url: str, rows: int) -> str:
+    """Return the URL of a live source with an end: after so many rows, unless it states another."""
+    if states_rows(url):
+        return url
+    return f"{url}{'&' if '?' in url else '?'}rows={rows}"
 
 
 def parsed(url: str) -> SourceUrl:

@@ -369,7 +369,9 @@ def _with_declared(options: Options, encoder: StreamEncoder) -> Options:
     """Return the options with what is declared about the file, if an encoder learns the rest."""
     if encoder.declared is None:
         return options
-    file, stated = Schema.load(encoder.declared, partial=True).file, _written(options.csv)
+    declared = Schema.load(encoder.declared, partial=True)
+    file, stated = declared.file, _written(options.csv)
+    options = replace(options, named_target=declared.target is not None)
     for word in file.keys() & stated.keys():
         raise InvalidParameter(f"{word} and declared exclude each other: the schema that is declared states it")
     format = file.pop("format", None)
