@@ -171,3 +171,98 @@ def fit(url: str, run: Path, progress: Any = None, rows: int = len(ROWS), **how:
     """Learn the rows of a URL in about twenty blocks, from where the run was left."""
     stream = open_stream(url, schema=how.pop("schema", SCHEMA), block_rows=rows // 20, **how)
     return learner(rows).fit_stream(stream, checkpoint=State(run, every=rows // 10), progress=progress)
+
+
+class Mosquitto(Broker):
+    """An MQTT broker with a user and a password, whose disk has all messages that :meth:`add` has sent.
+
+    What is acknowledged later is lost when it is killed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("mosquitto")
+
+    def words(self) -> list[str]:
+        (self.folder / "users").touch(mode=0o600)
+        made = [str(Path(self.program).with_name("mosquitto_passwd")), "-b", str(self.folder / "users")]
+        if not Path(made[0]).exists():
+            made[0] = "mosquitto_passwd"
+        subprocess.run([*made, "clinic", PASSWORD], check=True, capture_output=True, timeout=WAIT)
+        how = [
+            f"listener {self.port} 127.0.0.1",
+            "allow_anonymous false",
+            f"password_file {self.folder / 'users'}",
+            "persistence true",
+            f"persistence_location {self.folder}/",
+            "autosave_interval 0",
+            "max_queued_messages 0",
+            *(["user root"] if os.getuid() == 0 else []),
+        ]
+        (self.folder / "settings").write_text("\n".join(how) + "\n")
+        return ["-c", str(self.folder / "settings")]
+
+    def answers(self) -> bool:
+        with socket.socket() as asking:
+            return asking.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def client(self, name: str) -> Any:
+        import paho.mqtt.client as api
+
+        made = api.Client(api.CallbackAPIVersion.VERSION2, client_id=name, protocol=api.MQTTv5)
+        made.username_pw_set("clinic", PASSWORD)
+        made.connect("127.0.0.1", self.port)
+        made.loop_start()
+        return made
+
+    def add(self, topic: str, payloads: Sequence[bytes], numbers: Sequence[int] | None = None) -> None:
+        """Publish messages, with numbers as a user property where they are given."""
+        from paho.mqtt.packettypes import PacketTypes
+        from paho.mqtt.properties import Properties
+
+        sending, sent = self.client("sender"), []
+        for i, payload in enumerate(payloads):
+            properties = Properties(PacketTypes.PUBLISH)
+            if numbers is not None:
+                properties.UserProperty = ("seq", str(numbers[i]))
+            sent.append(sending.publish(topic, payload, qos=1, properties=properties))
+        for each in sent:
+            each.wait_for_publish(WAIT)
+        sending.disconnect()
+        sending.loop_stop()
+        self.save()
+
+    def save(self) -> None:
+        """Let the broker write its messages and sessions to its disk."""
+        kept, until = self.folder / "mosquitto.db", time.monotonic() + WAIT
+        before = kept.stat().st_mtime_ns if kept.exists() else 0
+        assert self.process is not None
+        self.process.send_signal(signal.SIGUSR1)
+        while not kept.exists() or kept.stat().st_mtime_ns == before:  # it is renamed into its place
+            assert time.monotonic() < until, (self.folder / "log").read_text()
+            time.sleep(0.005)
+
+    def url(self, topic: str, **options: Any) -> str:
+        given = {"client": "model", "sequence": "seq", **options}
+        words = "&".join(f"{name}={value}" for name, value in given.items())
+        return f"mqtt://clinic:{PASSWORD}@127.0.0.1:{self.port}/{topic}?{words}"
+
+    def subscribe(self, topic: str, client: str = "model") -> None:
+        """Let the broker keep messages for a client from now on, as the first call of a run does."""
+        import paho.mqtt.client as api
+        from paho.mqtt.packettypes import PacketTypes
+        from paho.mqtt.properties import Properties
+
+        made, ready = api.Client(api.CallbackAPIVersion.VERSION2, client_id=client, protocol=api.MQTTv5), []
+        made.username_pw_set("clinic", PASSWORD)
+        session = Properties(PacketTypes.CONNECT)
+        session.SessionExpiryInterval = 0xFFFFFFFF
+        made.on_connect = lambda *_: made.subscribe(topic, qos=1)
+        made.on_subscribe = lambda *_: ready.append(True)
+        made.connect("127.0.0.1", self.port, clean_start=False, properties=session)
+        made.loop_start()
+        until = time.monotonic() + WAIT
+        while not ready:
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        made.disconnect()
+        made.loop_stop()

@@ -28,12 +28,14 @@ class Message(NamedTuple):
     """A message of a feed.
 
     ``name`` is what errors call it. ``payload`` is its content: bytes, or texts by the names of fields; None where it
-    has none. ``mark`` is what :meth:`Feed.after` makes a position of.
+    has none. ``mark`` is what :meth:`Feed.after` makes a position of. ``fault`` says why it cannot be a row, whatever
+    it holds.
     """
 
     name: str
     payload: bytes | Mapping[bytes, bytes] | None
     mark: Any
+    fault: str | None = None
 
 
 class Feed(ABC):
@@ -52,6 +54,8 @@ class Feed(ABC):
         Whether a message can be read again after it was acknowledged, while the broker holds it.
     eager : bool
         Whether the broker sends only so many messages before some are acknowledged.
+    hidden : tuple of str
+        Fields of messages that are no columns.
     by_name : bool
         Whether payloads are texts by the names of fields, and not bytes.
     conditions : tuple of str
@@ -65,6 +69,7 @@ class Feed(ABC):
     again = True
     eager = False
     by_name = False
+    hidden: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     kept = False
 

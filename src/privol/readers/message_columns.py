@@ -8,6 +8,7 @@ import warnings
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..errors import InvalidParameter, StreamError
@@ -86,7 +87,6 @@ class MessageColumns(ColumnsAround):
             facts = Facts(
                 name=feed.name,
                 n_rows=self._rows,
-                repeatable=feed.again,
                 sized=self._rows is not None,
                 conditions=(*feed.conditions, *((CONDITION,) if folder is not None else ())),
                 positions=self._positions,
@@ -98,6 +98,7 @@ class MessageColumns(ColumnsAround):
         super().__init__(self._payloads.columns)
         self._payloads.columns.facts = facts
         self.facts = facts
+        self.names = tuple(name for name in self.names if name not in feed.hidden)
         if self.written_as in ("jsonl", "fields") and not named_target:
             raise InvalidParameter(
                 f"{feed.name}: target= is needed: the columns of its messages have names and no order, found "
@@ -106,14 +107,21 @@ class MessageColumns(ColumnsAround):
         self.format = None if self.written_as == "fields" else self.written_as
         self._places: dict[int, dict[str, Any]] = {}
         self._recent: deque[tuple[int, _Bundle]] = deque(maxlen=_REMEMBERED)
-        self._count = 0
+        self._count, self._begun = 0, False
 
     # ---- what is asked once ---------------------------------------------------------------------------
 
     def _look(self, facts: Facts, options: CsvOptions, format: str | None) -> Any:
         """Find out how messages are written, by one of them unless all of it is stated."""
-        stated = options.names is not None and format in ("csv", "jsonl")
-        if stated:
+        if not self._feed.again and (options.names is None or format != "jsonl"):
+            raise InvalidParameter(
+                f"{self._feed.name}: its messages come once, so none shows beforehand how they are written: they are "
+                "JSON objects (format='jsonl', --format jsonl), whose fields columns= names (--columns A,B,...; names "
+                "under [file] of a schema)"
+            )
+        if options.names is not None and (hidden := [n for n in self._feed.hidden if n not in options.names]):
+            options = replace(options, names=(*options.names, *hidden))
+        if options.names is not None and format in ("csv", "jsonl"):
             return payloads_of(format, None, facts, options)
         if options.names is not None and self._feed.by_name:
             return payloads_of(format, dict.fromkeys((n.encode() for n in options.names), b""), facts, options)
@@ -148,7 +156,7 @@ class MessageColumns(ColumnsAround):
         for size in (len(found), 1):
             try:
                 self._payloads.put(found[:size])
-                return self._payloads.columns.sample(rows)
+                return self._payloads.columns.sample(rows).select(list(self.names))
             except StreamError:
                 continue
         return arrow("messages").table({name: arrow("messages").nulls(0) for name in kinds})
@@ -196,6 +204,12 @@ class MessageColumns(ColumnsAround):
 
     def _read(self, kinds: Mapping[str, Kind], rows: int, progress: Progress) -> Iterator[Any]:
         """Yield the rows after so many, whose position is known unless it is the beginning; None where it pauses."""
+        if not self._feed.again and (self._begun or any(known > rows for known in self._places)):
+            raise StreamError(
+                f"{self.name}: its messages come once, and the first ones are learnt: a run that is evaluated, or "
+                "takes its rows several times, cannot read them again (--no-diagnostics)"
+            )
+        self._begun = True
         place = self._places[rows] if rows else self._place(0, self._start, 0, 0)
         row, at, within = rows, place["at"], place["within"]
         self._count = place["aside"]
@@ -221,6 +235,9 @@ class MessageColumns(ColumnsAround):
                 yield None  # rows that have come need not wait for it
                 time.sleep(PAUSE)
                 continue
+            except StreamError:
+                yield None  # what has come is learnt
+                raise
             quiet = not messages
             if quiet:
                 yield None
@@ -280,8 +297,8 @@ class MessageColumns(ColumnsAround):
         return _Bundle.of(messages[: len(sizes)], sizes, at, self._count), batches
 
     def _payload(self, message: Message) -> Payload:
-        if message.payload is None:
-            raise StreamError(f"{self.name}, row 1: has no content", row=1)
+        if message.payload is None or message.fault is not None:
+            raise StreamError(f"{self.name}, row 1: {message.fault or 'has no content'}", row=1)
         return message.payload
 
     def _taken(self, payloads: Sequence[Payload], kinds: Mapping[str, Kind]) -> tuple[list[int], list[Any]]:

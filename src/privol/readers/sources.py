@@ -6,13 +6,20 @@ from .csv_text import CsvOptions
 from .feeds import Feed
 from .kafka_topics import KafkaFeed
 from .message_columns import MessageColumns
+from .mqtt_topics import MqttFeed
 from .redis_streams import RedisFeed
 from .source_urls import parsed
 
 __all__ = ["FEEDS", "open_live"]
 
 #: The feed of each scheme.
-FEEDS: dict[str, type[Feed]] = {"redis": RedisFeed, "rediss": RedisFeed, "kafka": KafkaFeed}
+FEEDS: dict[str, type[Feed]] = {
+    "redis": RedisFeed,
+    "rediss": RedisFeed,
+    "kafka": KafkaFeed,
+    "mqtt": MqttFeed,
+    "mqtts": MqttFeed,
+}
 
 
 def open_live(url: str, options: CsvOptions, format: str | None, *, named_target: bool) -> MessageColumns:
