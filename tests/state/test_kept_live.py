@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,17 +88,17 @@ def test_nothing_is_acknowledged_before_its_checkpoint_is_on_the_disk(redis, vis
     run, told = tmp_path / "RUN", []
     acknowledged = message_columns.MessageColumns._settled
 
-    def settled(self: Any, position: Any) -> None:
+    def settled(self: Any, position: Any, last: bool) -> None:
         commits = [e.rows for e in entries_of(run)]
         told.append((position["rows"], max(commits, default=0), pending(redis)[0] if told else 0))
-        acknowledged(self, position)
+        acknowledged(self, position, last)
 
     monkeypatch.setattr(message_columns.MessageColumns, "_settled", settled)
     made = fit(visits, run)
     assert outcome(made, run)[:-1] == whole[:-1]
-    assert [rows for rows, *_ in told] == [0, *range(50, N + 1, 50)]
+    assert [rows for rows, *_ in told] == [0, *range(50, N + 1, 50), N]
     assert all(kept >= rows for rows, kept, _ in told)
-    assert all(left >= 50 for _, _, left in told[2:])
+    assert all(left >= 50 for _, _, left in told[2:-1])
 
 
 def killed(url: str, run: Path, blocks: int, **how: Any) -> None:
@@ -136,6 +137,33 @@ def test_a_broker_that_goes_away_is_waited_for(redis, visits, whole, tmp_path, m
             redis.start()
 
     made = fit(visits, run, progress)
+    assert outcome(made, run)[:-1] == whole[:-1]
+    assert pending(redis) == (0, "")
+
+
+def test_the_last_rows_are_acknowledged_when_the_broker_is_back(redis, visits, whole, tmp_path, monkeypatch):
+    run, left = tmp_path / "RUN", [5]
+    settled, told = message_columns.MessageColumns._settled, []
+
+    def noted(self: Any, position: Any, last: bool) -> None:
+        if last:
+            back = threading.Timer(0.2, redis.start)
+            back.start()
+            settled(self, position, last)
+            back.join()
+        else:
+            settled(self, position, last)
+        told.append(last)
+
+    monkeypatch.setattr(message_columns.MessageColumns, "_settled", noted)
+
+    def progress(*_: Any) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            redis.kill()  # all rows are read by now
+
+    made = fit(visits, run, progress)
+    assert told[-1]
     assert outcome(made, run)[:-1] == whole[:-1]
     assert pending(redis) == (0, "")
 

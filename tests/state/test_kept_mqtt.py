@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -118,6 +119,30 @@ def test_a_broker_that_goes_away_is_waited_for(broker, topic, whole, tmp_path, m
     made = fit(url_of(broker, topic), run, progress, schema=STATED)
     assert left[0] < 0
     assert outcome(made, run)[:5] == whole[:5]
+
+
+def test_the_last_rows_are_acknowledged_when_the_broker_is_back(broker, topic, whole, tmp_path, monkeypatch):
+    broker.add(f"ward/{topic}", NUMBERED)
+    run, settled = tmp_path / "RUN", message_columns.MessageColumns._settled
+
+    def noted(self: Any, position: Any, last: bool) -> None:
+        if last:
+            broker.kill()  # what was acknowledged is not on its disk
+            back = threading.Timer(0.3, broker.start)
+            back.start()
+            while self._feed._inbox.left is None:
+                time.sleep(0.01)
+            settled(self, position, last)
+            back.join()
+        else:
+            settled(self, position, last)
+
+    monkeypatch.setattr(message_columns.MessageColumns, "_settled", noted)
+    made = fit(url_of(broker, topic), run, schema=STATED)
+    assert outcome(made, run)[:5] == whole[:5]
+    gc.collect()
+    broker.add(f"ward/{topic}", as_json([{**ROWS[0], "seq": 9001}]))
+    assert first_unacknowledged(broker, topic) == 9001
 
 
 def test_messages_that_come_twice_are_learnt_once(broker, topic, whole, tmp_path):

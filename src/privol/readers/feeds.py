@@ -131,6 +131,10 @@ class Feed(ABC):
             If the broker does not take it.
         """
 
+    def recall(self, position: Any) -> None:
+        """Make ready to acknowledge a position where a connection has ended and nobody reads any more."""
+        del position  # most brokers are told by whatever connection there is
+
     def lost(self, what: str) -> StreamError:
         """Return the error that the broker no longer has what the run needs."""
         return StreamError(f"{self.name}: {what}")

@@ -8,6 +8,7 @@ import warnings
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -178,14 +179,26 @@ class MessageColumns(ColumnsAround):
         self._start = position["start"]
         self._places[position["rows"]] = position
 
-    def _settled(self, position: Any) -> None:
-        """Acknowledge what a checkpoint has; what the broker does not take now is acknowledged with the next one."""
-        try:
-            self._feed.acknowledge(position["at"])
-        except (Away, StreamError) as err:
+    def _settled(self, position: Any, last: bool) -> None:
+        """Acknowledge what a checkpoint has: if the broker is away, with the next one, and for the last one wait."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._feed.acknowledge(position["at"])
+                return
+            except Away as err:
+                told = str(err)
+            except StreamError as err:
+                told, until = str(err), 0.0  # it comes again
+            if not last or time.monotonic() >= until:
+                break
+            time.sleep(PAUSE)
+            with suppress(Away, StreamError):
+                self._feed.recall(position["at"])
+        if last or not until:
             warnings.warn(
-                f"{self.name}: what is kept could not be acknowledged ({err}): it will be with the next checkpoint, or "
-                "when the run goes on; no row is lost or learnt twice by that",
+                f"{self.name}: what is learnt could not be acknowledged ({told}). No row is lost or learnt twice by "
+                "that in this run; another run of the same group would get these messages again",
                 RuntimeWarning,
                 stacklevel=2,
             )

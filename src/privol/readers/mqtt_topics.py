@@ -23,6 +23,7 @@ _OPTIONS = ("client", "sequence")
 _TLS = {"ca_certs": "ca_certs", "certfile": "certfile", "keyfile": "keyfile"}
 # Seconds in which a broker must answer, and for which an acknowledgement may wait to be written.
 _ANSWER = 10.0
+_SILENT = 0.5  # seconds after which nothing more is to come again
 # How many messages may be under way without an acknowledgement, and how long a session outlives its connection: always.
 _UNDER_WAY, _ALWAYS = 65535, 0xFFFFFFFF
 _TAKEN_OVER, _REFUSED = 0x8E, 0x80
@@ -92,9 +93,9 @@ class MqttFeed(Feed):
     """The messages of a topic: ``mqtt://user:password@host:1883/topic?client=ID&sequence=FIELD``.
 
     MQTT promises with QoS 1 that a message comes at least once. It has no positions: a message that was not
-    acknowledged comes again after a crash, and a broker drops what it cannot hold. So each message carries a number, one more than
-    the message before it, as a field of its object or as a user property of MQTT 5. By it a message that comes again is
-    known, and one that does not come is missed.
+    acknowledged comes again after a crash, and a broker drops what it cannot hold. So each message carries a number,
+    one more than the message before it, as a field of its object or as a user property of MQTT 5. By it a message that
+    comes again is known, and one that does not come is missed.
 
     The session of the client outlives the run. A position is the number of the last message.
     """
@@ -289,10 +290,23 @@ class MqttFeed(Feed):
         numbers = [message.mark for message in messages if message.mark is not None]
         return {"number": numbers[-1]} if numbers else position
 
+    def recall(self, position: Any) -> None:
+        """Let what is not acknowledged come again: a connection acknowledges only what has come by it."""
+        self.seek(position)
+        before = -1
+        while before < len(self._untold):
+            before = len(self._untold)
+            self.read(1, _SILENT)
+
     def acknowledge(self, position: Any) -> None:
         number = position["number"]
-        if number is None or self._end is None:
+        if number is None:
             return
+        if self._end is None:
+            raise Away("there is no connection")
+        with self._inbox.changed:
+            if self._inbox.left is not None:
+                raise Away(f"the connection ended: {self._inbox.left}")
         with self._lock:
             # what has no number lies between two that have one, and is acknowledged with the second
             known = [i for i, each in enumerate(self._untold) if each.number is not None and each.number <= number]

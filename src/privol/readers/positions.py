@@ -97,8 +97,8 @@ class Positions:
         Takes a position that was kept: afterwards the reader can go on from it, and knows it again when it passes it.
         Raises StreamError where the input cannot be the one of that position.
     settled : callable, optional
-        Takes a position that is kept for good: the reader may acknowledge what comes before it. Called from any
-        thread; it raises nothing that the run could go on without.
+        Takes a position that is kept for good, and whether it is the last one of its run: the reader acknowledges what
+        comes before it. Called from any thread; it raises nothing that the run could go on without.
     eager : bool, default=False
         Whether the input gives only so many rows before a checkpoint has them: each block is then kept.
 
@@ -115,7 +115,7 @@ class Positions:
     def __init__(
         self,
         restore: Callable[[Any], None],
-        settled: Callable[[Any], None] | None = None,
+        settled: Callable[[Any, bool], None] | None = None,
         *,
         eager: bool = False,
     ) -> None:
@@ -138,10 +138,10 @@ class Positions:
             self._restore(position)
         self.followed, self.kept = True, position is not None
 
-    def settled(self, position: Any) -> None:
-        """Tell the reader that a checkpoint with this position is on the disk."""
+    def settled(self, position: Any, *, last: bool = False) -> None:
+        """Tell the reader that a checkpoint with this position is on the disk, perhaps the last one of its run."""
         if self._settled is not None:
-            self._settled(position)
+            self._settled(position, last)
 
     def begin(self, rows: int, first: Any) -> Trail:
         """Begin an iteration after so many rows, at this position; the reader adds its blocks to the trail returned."""

@@ -489,6 +489,8 @@ class State(KnowsTaught, GoesOn, Ends):
         if live and run is not None and self._digest.rows == run.state.n_rows > self._caught_up:
             self.commit(run)  # all rows of a run are acknowledged when it ends
         self.wait()
+        if live and run is not None and self._kept == run.state.n_rows:
+            self._settle(self._where, last=True)
         self._ending = True
 
     def leave(self, learner: OnlineLearner, run: Run | None) -> None:

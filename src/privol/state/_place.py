@@ -172,10 +172,10 @@ class GoesOn(ABC):
             self._refuse(f"{error}: the stream is read by somebody else at the same time")
         return seen, self._where
 
-    def _settle(self, where: dict[str, Any] | None) -> None:
+    def _settle(self, where: dict[str, Any] | None, *, last: bool = False) -> None:
         """Tell the input that a checkpoint with its position is on the disk."""
         if self._positions is not None and where is not None:
-            self._positions.settled(where["position"])
+            self._positions.settled(where["position"], last=last)
 
     @property
     def _pressed(self) -> bool:
