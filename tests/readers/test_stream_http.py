@@ -14,6 +14,7 @@ import pytest
 from cli_tools import privol_cli
 from format_files import WRITERS
 
+import privol.cli.run as run_command
 from privol import open_stream
 from privol.cli.app import OK
 from privol.errors import InvalidParameter, StreamError
@@ -163,6 +164,10 @@ def test_a_run_learns_the_rows_and_keeps_no_signature(server, tmp_path, monkeypa
     url = f"{server.url('/a/rows.csv')}?part=1&X-Amz-Signature={WORD}"
     words = ("--classes", "0,1", "--x-bound", 1, "--no-diagnostics", "--quiet")
     assert privol_cli("run", url, *words, "--out", "RUN").exit_code == OK
+    monkeypatch.setattr(run_command, "learn_rows", lambda *given, **how: words_kept.extend(given[1]["words"]))
+    words_kept: list[str] = []
+    privol_cli("run", url, *words, "--out", "OTHER")
+    assert words_kept[0] == f"{server.url('/a/rows.csv')}?part=1"  # what privol resume goes on with
     kept = [path.read_bytes() for path in (tmp_path / "RUN").rglob("*") if path.is_file()]
     assert kept
     assert not any(WORD.encode() in content for content in kept)

@@ -84,6 +84,34 @@ def test_a_run_that_is_left_again_and_again_comes_to_the_same_bits(redis, visits
     assert not (run / "secret").exists()
 
 
+def test_a_run_goes_on_within_a_message(redis, whole, tmp_path):
+    redis.client.flushall()
+    sevens = [b"\n".join(as_json(ROWS[i : i + 7])) for i in range(0, N, 7)]
+    ids = [id for seven, id in zip(sevens, redis.add("visits", sevens, "m"), strict=True) for _ in seven.splitlines()]
+    url, run, learnt = redis.url(field="m", group="model", rows=N), tmp_path / "RUN", 0
+    for blocks in (3, 5, 2):
+        with pytest.raises(KeyboardInterrupt):
+            fit(url, run, stops(blocks))
+        learnt += 25 * blocks
+        assert pending(redis)[1] == ids[learnt]  # a message of which some rows are learnt is not acknowledged
+    made = fit(url, run)
+    assert outcome(made, run)[:4] == whole[:4]
+    assert pending(redis) == (0, "")
+
+
+def test_a_cap_on_users_holds_where_a_run_goes_on(redis, visits, tmp_path):
+    capped = {**SCHEMA, "user": {"column": "town", "max_rows": 120}}
+    rows = sum(len(block.X) for block in open_stream(redis.url(rows=N), schema=capped))
+    assert rows == 360
+    url, runs = visits, (tmp_path / "WHOLE", tmp_path / "RUN")
+    whole = fit(redis.url(rows=N), runs[0], rows=rows, schema=capped)
+    for blocks in (3, 7, 4):
+        with pytest.raises(KeyboardInterrupt):
+            fit(url, runs[1], stops(blocks), rows=rows, schema=capped)
+    made = fit(url, runs[1], rows=rows, schema=capped)
+    assert outcome(made, runs[1])[:5] == outcome(whole, runs[0])[:5]
+
+
 def test_nothing_is_acknowledged_before_its_checkpoint_is_on_the_disk(redis, visits, whole, tmp_path, monkeypatch):
     run, told = tmp_path / "RUN", []
     acknowledged = message_columns.MessageColumns._settled

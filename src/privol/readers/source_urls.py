@@ -18,9 +18,11 @@ __all__ = [
     "ended_after",
     "is_live",
     "is_source",
+    "is_url",
     "parsed",
     "shown",
     "states_rows",
+    "to_keep",
     "without_secrets",
 ]
 
@@ -45,6 +47,8 @@ _HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(:\d*)?")
 # Names of options whose values are secret, and an exception: the name of a file.
 _SECRET = re.compile(r"pass|secret|token|credential|api_?key|scram|key\.pem|oauthbearer", re.IGNORECASE)
 _NO_SECRET = {"passfile"}
+# The same in the URL of a file, which may be signed.
+_SIGNED = re.compile(rf"{_SECRET.pattern}|sig|key|auth", re.IGNORECASE)
 # Shorter secrets are not hidden: they would occur in ordinary words.
 _LEAST = 4
 _HIDDEN = "..."
@@ -180,6 +184,22 @@ def without_secrets(url: str) -> str:
         rest = f"{user.partition(':')[0]}{at}{host}{slash}{path}"
     parts = [part for part in query.split("&") if part and not _is_secret(part.partition("=")[0])]
     return f"{scheme}://{rest}" + (f"?{'&'.join(parts)}" if parts else "")
+
+
+def is_url(data: object) -> bool:
+    """Whether something is a URL of any kind, and no path."""
+    return isinstance(data, str) and _SCHEME.match(data) is not None
+
+
+def to_keep(word: str) -> str:
+    """Return a word of a command as it may be kept and shown: a URL without passwords, keys and signatures."""
+    if is_source(word):
+        return without_secrets(word)
+    base, mark, query = word.partition("?")
+    if not mark or not base.lower().startswith(("http://", "https://")):
+        return word
+    parts = [part for part in query.split("&") if not _SIGNED.search(unquote(part.partition("=")[0]))]
+    return base + (f"?{'&'.join(parts)}" if parts else "")
 
 
 def shown(text: str, words: Iterable[str]) -> str:
