@@ -104,6 +104,9 @@ LIBRARIES: dict[str, set[str] | None] = {
     "adbc_driver_sqlite": {"readers"},
     "adbc_driver_postgresql": {"readers"},
     "duckdb": {"readers"},
+    "redis": {"readers"},
+    "confluent_kafka": {"readers"},
+    "paho": {"readers"},
     "dp_accounting": {"guarantees", "ledger"},
     "mlflow": {"exporting"},
     "networkx": {"topology"},
@@ -120,7 +123,16 @@ LIBRARIES: dict[str, set[str] | None] = {
 }
 # Not installed with every privol: imported inside functions, so that the module can be imported without them.
 OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "distributed", "river", "diffprivlib", "flwr"}
-OPTIONAL |= {"adbc_driver_sqlite", "adbc_driver_postgresql", "duckdb", "mlflow", "onnx"}
+OPTIONAL |= {
+    "adbc_driver_sqlite",
+    "adbc_driver_postgresql",
+    "duckdb",
+    "mlflow",
+    "onnx",
+    "redis",
+    "confluent_kafka",
+    "paho",
+}
 
 # Imports inside functions hide a dependency, so each has a reason here. The command line may use them to start fast.
 LAZY = {
@@ -130,6 +142,9 @@ LAZY = {
     ("readers", "adbc_driver_sqlite"): "optional: only tables of SQLite need it",
     ("readers", "adbc_driver_postgresql"): "optional: only tables of PostgreSQL need it",
     ("readers", "duckdb"): "optional: only tables of DuckDB need it",
+    ("readers", "redis"): "optional: only streams of Redis need it",
+    ("readers", "confluent_kafka"): "optional: only topics of Kafka need it",
+    ("readers", "paho"): "optional: only topics of MQTT need it",
     ("encoding", "pyarrow"): "optional: it works on batches of pyarrow, which it finds where there are any",
     ("streams", "pyarrow"): "optional: likewise",
     ("state", "sklearn"): "a check that only an export needs",

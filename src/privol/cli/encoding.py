@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..readers.formats import by_name
-from ..readers.source_urls import is_source
+from ..readers.source_urls import is_live, is_source
 
 __all__ = [
     "encoder_for",
@@ -49,8 +49,8 @@ def learns_encoding(file: str | None, asked: bool | None, given: Mapping[str, An
         if given.get("ranges") is not None:
             raise click.UsageError("--learn-schema and --ranges exclude each other: a --schema may state some columns")
         return True
-    # a pipe may be live, and its user would wait for the rows that teach
-    if file == _STDIN or any(given.get(name) is not None for name in _DECLARING):
+    # a pipe or a broker may be live, and its user would wait for the rows that teach
+    if file == _STDIN or is_live(file) or any(given.get(name) is not None for name in _DECLARING):
         return False
     return file is None or is_source(file) or _has_columns(file, given.get("format"))
 

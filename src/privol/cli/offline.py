@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from ..errors import StateError
+from ..readers.source_urls import is_live, states_rows
 from .options import budget_in_epsilon, given_parameters, learner_name
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import check_labels
@@ -67,6 +68,8 @@ def fit_rows(
     name = learner_name(learner, given)
     with ExitStack() as stack, RunDirectory(out) as directory:
         directory.keep_out_of(file)
+        if file is not None and is_live(file) and not states_rows(file):
+            raise click.UsageError(f"{learner} takes all rows at once, and messages have no end: rows=N in the URL")
         parts = None if crew is None or file is None else parts_for_run(file, options)
         stream, inputs = open_for_run(file, options, False)
         tape = stack.enter_context(Tape(stream)) if diagnostics else None

@@ -13,7 +13,7 @@ import click
 
 from .._vocabulary import OF_TARGETS
 from ..errors import BudgetExceeded, InvalidParameter, StreamError
-from ..readers.source_urls import is_source
+from ..readers.source_urls import ended_after, is_live, is_source, states_rows
 from .encoding import encoder_for, is_learnt, learns_encoding, spent_note, what_taught
 from .options import budget_in_epsilon, given_parameters, learner_name
 from .outputs import RunDirectory, uninterrupted
@@ -110,6 +110,7 @@ def prepare(
     if delay is not None and not diagnostics and private_metrics is None:
         raise click.UsageError("--delay applies to the evaluation: it needs --diagnostics or --private-metrics")
     directory.keep_out_of(file)
+    file = _with_end(file, horizon, given)
     unsized = horizon == "auto" and not _counted_in_itself(file, options)
     if unsized:
         given = _without_end(learner_name(learner, given), given)
@@ -293,10 +294,23 @@ def _counted_in_itself(file: str | None, options: Mapping[str, Any]) -> bool:
     if file == "-":
         return False
     if is_source(file):
-        return True
+        return not is_live(file) or states_rows(file)
     from ..streams import format_of
 
     return "parquet" in (options["format"], format_of(file).name)
+
+
+def _with_end(file: str | None, horizon: int | Literal["auto"] | None, given: Mapping[str, Any]) -> str | None:
+    """Let a live source end where the horizon does, unless its URL states another end."""
+    if file is None or not is_live(file) or states_rows(file):
+        return file
+    if horizon is None:
+        raise click.UsageError(
+            "--horizon is needed: messages have no end. --horizon N ends the run after N rows, --horizon auto lets it "
+            "learn any number of them (rows=N in the URL ends it, too)"
+        )
+    ends = isinstance(horizon, int) and given.get("renewal", "none") == "none"
+    return ended_after(file, horizon) if ends and isinstance(horizon, int) else file
 
 
 def _without_end(learner: str, given: dict[str, Any]) -> dict[str, Any]:

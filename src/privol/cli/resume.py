@@ -12,7 +12,7 @@ import click
 
 from .._threads import set_threads
 from ..errors import StateError
-from ..readers.source_urls import is_source
+from ..readers.source_urls import is_url
 from .outputs import RunDirectory, printing
 
 __all__ = ["resume"]
@@ -63,7 +63,8 @@ def resume(
     they are learnt once more, with the same noise: this costs time but no budget, and releases the same models.
 
     A database is read on behind the last row that is kept, by its key, unless the run is evaluated; rows inserted or
-    deleted before it are an error. Passwords are not kept: give the URL as FILE, unless the client finds them itself.
+    deleted before it are an error. So are the messages of a broker, of which none may be gone. Passwords are not kept:
+    give the URL as FILE, unless the client finds them itself.
 
     The fit of an offline learner is one step and cannot resume. If its model was ready when it was killed, the model is
     paid for and shown. Otherwise nothing was released, the budget counts as spent, and only --end is left.
@@ -113,7 +114,7 @@ def resume(
     del given["out"]
     set_threads(given.pop("threads"))
     if file is not None:
-        given["file"] = file if file == "-" or is_source(file) else str(Path(file).absolute())
+        given["file"] = file if file == "-" or is_url(file) else str(Path(file).absolute())
     if plain:
         given |= {"diagnostics": False} | ({} if given["private_metrics"] is not None else {"delay": None})
     if rest and (given["diagnostics"] or given["private_metrics"] is not None):

@@ -16,7 +16,7 @@ import click
 from .._threads import set_threads
 from ..errors import BudgetExceeded
 from ..learners import TABLE
-from ..readers.source_urls import is_source, without_secrets
+from ..readers.source_urls import to_keep
 from .encoding import short_of_rows, unlabelled
 from .learner_options import LEARNER_OPTIONS
 from .option_types import CrossType, HorizonType, WorkersType
@@ -74,14 +74,14 @@ class _RunCommand(GroupedCommand):
     """Remembers its words, for resuming the run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[_WORDS] = [without_secrets(word) if is_source(word) else word for word in args]
+        ctx.meta[_WORDS] = [to_keep(word) for word in args]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Say at once what is read: the libraries that the run needs take a second to load."""
         if sys.stderr.isatty() and not (ctx.params["as_json"] or ctx.params["quiet"]):
             file = ctx.params["file"] or "the rows that come with privol"
-            click.echo(f"Reading {without_secrets(file) if is_source(file) else file}", err=True)
+            click.echo(f"Reading {to_keep(file)}", err=True)
         return super().invoke(ctx)
 
 
@@ -197,7 +197,8 @@ def run(out: str | None, threads: int | None, **options: Any) -> None:
 
     FILE is CSV, JSON lines, libsvm (plain or gz, bz2, xz, zst), Parquet, Arrow, .npy or .npz; a directory or a quoted
     pattern of such files, in the order of their names; a table of a database, sqlite:///FILE?table=NAME&order=KEY,
-    duckdb:///... or postgresql://...; or - for standard input, which needs --horizon (auto: any number of rows).
+    duckdb:///... or postgresql://...; messages of a broker, redis://HOST/0?stream=NAME&group=NAME, kafka://HOST/TOPIC
+    or mqtt://HOST/TOPIC, or - for standard input, which need --horizon (auto: any number of rows).
     Without FILE: 120,000 real rows that come with the package (Forest Covertype, lodgepole pine against the rest).
 
     What the columns mean is learnt from the first rows, within the budget; the model learns the others. Whatever the

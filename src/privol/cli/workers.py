@@ -100,7 +100,8 @@ def _check(ctx: click.Context, options: Mapping[str, Any]) -> None:
         raise click.UsageError("--workers read files: give a FILE, a directory, or a quoted pattern of FILEs")
     if is_source(options["file"]):
         raise click.UsageError(
-            "--workers read files, each its own, and FILE is one table or query of a database: leave --workers out"
+            "--workers read files, each its own, and FILE is one table or query of a database, or one stream of a "
+            "broker: leave --workers out"
         )
     for name, nothing in _NOT_HERE.items():
         if options[name] != nothing:

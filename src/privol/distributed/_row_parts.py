@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from ..errors import InvalidCell, InvalidParameter, InvalidRow, PartFailure, StreamError
-from ..readers.source_urls import is_source, parsed, without_secrets
+from ..readers.source_urls import is_live, is_source, parsed, without_secrets
 from ..streams import open_stream
 
 __all__ = ["FilePart", "Held", "Part", "Reading", "Refusal", "check_parts", "file_parts", "result_of"]
@@ -92,6 +92,12 @@ def check_parts(parts: list[Any]) -> None:
     names = [part.name for part in parts]
     if not names:
         raise InvalidParameter("parts must be at least one, found none")
+    for name in names:
+        if is_live(name):
+            raise InvalidParameter(
+                f"parts must be files or tables, whose rows can be counted, found {without_secrets(name)}: one process "
+                "learns the messages of a broker, in their order"
+            )
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
         raise InvalidParameter(f"parts must have different names, found {twice[0]!r} more than once")

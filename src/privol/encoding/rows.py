@@ -48,6 +48,7 @@ class ColumnSource(Source):
 
     def __init__(self, columns: Columns, encoder: Encoder) -> None:
         columns.check(encoder.kinds)
+        columns.accepts = (encoder.kinds, encoder.encode)
         self._columns = columns
         self._encoder = encoder
         self.facts = columns.facts

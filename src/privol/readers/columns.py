@@ -9,7 +9,7 @@ work with it at once.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -46,6 +46,9 @@ class Columns(Reader):
     written : Written or None
         How an encoder wants text in columns of numbers to be read; None: text there is an error. A file that is itself
         text (CSV) has its own options for that.
+    accepts : (kinds, callable) or None
+        The columns that an encoder asks for, and what it does with a batch of them and the number of its first row: it
+        raises StreamError for a row that it refuses. An input that sets such rows aside asks it beforehand.
     """
 
     format: str | None = None
@@ -54,6 +57,7 @@ class Columns(Reader):
     named: bool = True
     hints: Mapping[str, str] = MappingProxyType({})
     written: Written | None = None
+    accepts: tuple[Mapping[str, Kind], Callable[[Batch, int], object]] | None = None
 
     @property
     def ahead(self) -> bool:
@@ -158,6 +162,15 @@ class ColumnsAround(Columns):
     @written.setter
     def written(self, written: Any) -> None:
         self._columns.written = written
+
+    @property
+    def accepts(self) -> Any:
+        """What an encoder of the columns inside takes."""
+        return self._columns.accepts
+
+    @accepts.setter
+    def accepts(self, accepts: Any) -> None:
+        self._columns.accepts = accepts
 
     @property
     def ahead(self) -> bool:

@@ -23,7 +23,7 @@ from .csv_text import (
     separator_is_settled,
     told_separator,
 )
-from .files import LineFile, shown
+from .files import Lines, shown
 from .plain_csv import PlainCsv
 from .written import Written
 
@@ -65,7 +65,7 @@ class CsvColumns(Columns):
 
     Parameters
     ----------
-    file : LineFile
+    file : Lines
     options : CsvOptions
     target, labels
         The target as in :func:`privol.open_stream` and the declared labels: they only help to tell a header from a
@@ -83,7 +83,7 @@ class CsvColumns(Columns):
 
     def __init__(
         self,
-        file: LineFile,
+        file: Lines,
         options: CsvOptions,
         *,
         target: Any,

@@ -20,7 +20,7 @@ from .formats import PACKED
 from .pipe import BEAT, PAUSE, PORTION, Input
 from .places import LocalFile, Place
 
-__all__ = ["LINE_BYTES", "LineFile", "line_end", "shown"]
+__all__ = ["LINE_BYTES", "LineFile", "Lines", "line_end", "shown"]
 
 # Bytes read at once: enough to keep the parser's threads busy, few enough that a chunk and its parsed columns need far
 # less than a typical machine's memory.
@@ -116,6 +116,20 @@ class _Zst:
 
     def __exit__(self, *args: Any) -> None:
         self._stream.close()
+
+
+class Lines(Protocol):
+    """What readers of text need of their input: see :class:`LineFile`."""
+
+    facts: Facts
+    stem: str
+    live: bool
+
+    def head(self, enough: Callable[[bytes], bool]) -> tuple[bytes, bool]: ...
+
+    def chunks(
+        self, rows_done: Callable[[], int], end: Callable[[bytes], int] = line_end, within: str = ""
+    ) -> Iterator[tuple[bytes, float]]: ...
 
 
 class _End:

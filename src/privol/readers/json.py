@@ -13,7 +13,7 @@ from ..errors import StreamError
 from .base import Progress
 from .columns import Columns, Kind
 from .csv import ALONE_BYTES, arrow_reader
-from .files import LineFile, shown
+from .files import Lines, shown
 
 __all__ = ["HEAD_LINES", "JsonColumns"]
 
@@ -89,12 +89,12 @@ class JsonColumns(Columns):
 
     Parameters
     ----------
-    file : LineFile
+    file : Lines
     """
 
     format = "jsonl"
 
-    def __init__(self, file: LineFile) -> None:
+    def __init__(self, file: Lines) -> None:
         try:
             import pyarrow
             import pyarrow.compute

@@ -24,7 +24,8 @@ from .parquet import ParquetColumns, arrow_columns
 from .parts import PartsColumns, PartsSource
 from .pipe import is_file_object
 from .places import Folder, place_of
-from .source_urls import is_source
+from .source_urls import is_live, is_source
+from .sources import open_live
 from .sql import open_sql
 
 __all__ = ["OPENERS", "Options", "format_of", "is_file", "open_reader"]
@@ -53,6 +54,8 @@ class Options:
         Whether there is a schema, so that the input must have columns.
     columns : bool
         Whether columns are asked for, for a schema or for themselves.
+    named_target : bool
+        Whether what is declared of the columns names the target.
     """
 
     labels: Targets
@@ -69,6 +72,7 @@ class Options:
     optional: tuple[str, ...] = ()
     schema: bool = False
     columns: bool = False
+    named_target: bool = False
 
     def __post_init__(self) -> None:
         if self.csv is None:
@@ -163,6 +167,11 @@ def _open_files(data: str | os.PathLike[str] | BinaryIO, options: Options) -> So
 
 
 def _open_source(url: str, options: Options) -> Columns:
+    if is_live(url):
+        named = options.named_target or options.schema or options.target is not None
+        live = open_live(url, options.csv, options.format, named_target=named)
+        options.only_for(live.written_as, live.name)
+        return live
     found = open_sql(url)
     options.only_for("a database", found.name)
     if options.format is not None:

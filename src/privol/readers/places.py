@@ -20,6 +20,7 @@ __all__ = ["Folder", "LocalFile", "Place", "State", "place_of"]
 
 # At least two characters before the colon: a single one is a drive.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_WEB = ("http://", "https://")
 # Google's client would otherwise try for a quarter of an hour to reach an unreachable host.
 _GOOGLE, _PATIENCE = ("gs://", "gcs://"), "retry_limit_seconds=30"
 # Files that programs leave beside the data: hidden ones, and _SUCCESS, _metadata and the like.
@@ -246,6 +247,10 @@ def place_of(data: str | os.PathLike[str]) -> Place | Folder:
     if isinstance(data, str) and not url and glob.has_magic(data) and not Path(data).exists():
         found: list[Place] = [LocalFile(Path(path)) for path in glob.glob(data, recursive=True)]
         return _folder(Path(data).name, found, "no file has such a name")
+    if url and str(data).lower().startswith(_WEB):
+        from .http_files import HttpFile
+
+        return HttpFile(str(data))
     place = _of_url(str(data)) if url else LocalFile(Path(data))
     if not place.is_folder():
         return place

@@ -1,4 +1,8 @@
-"""Where in its input a reader is after each row: what is kept with a checkpoint, so that a run goes on from there."""
+"""Where in its input a reader is after each row: what is kept with a checkpoint, so that a run goes on from there.
+
+A live source (:mod:`.message_columns`) is told besides when a checkpoint is on the disk: only then it acknowledges to
+its broker what that checkpoint has.
+"""
 
 from __future__ import annotations
 
@@ -84,18 +88,40 @@ class Positions:
     A position is a JSON value that only its reader understands. It depends on the data and is released nowhere: it is
     kept where the secret state is. One thread may read while another asks.
 
-    The reader calls :meth:`begin` for each iteration. Whoever keeps a run calls :meth:`follow` before it reads, and
-    :meth:`after` for each checkpoint.
+    The reader calls :meth:`begin` for each iteration. Whoever keeps a run calls :meth:`follow` before it reads,
+    :meth:`after` for each checkpoint, and :meth:`settled` when the disk has it.
 
     Parameters
     ----------
     restore : callable
         Takes a position that was kept: afterwards the reader can go on from it, and knows it again when it passes it.
         Raises StreamError where the input cannot be the one of that position.
+    settled : callable, optional
+        Takes a position that is kept for good, and whether it is the last one of its run: the reader acknowledges what
+        comes before it. Called from any thread; it raises nothing that the run could go on without.
+    eager : bool, default=False
+        Whether the input gives only so many rows before a checkpoint has them: each block is then kept.
+
+    Attributes
+    ----------
+    followed : bool
+        Whether somebody keeps the run.
+    kept : bool
+        Whether it goes on from a position.
+    live : bool
+        Whether the reader is to be told what is kept.
     """
 
-    def __init__(self, restore: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        restore: Callable[[Any], None],
+        settled: Callable[[Any, bool], None] | None = None,
+        *,
+        eager: bool = False,
+    ) -> None:
         self._restore = restore
+        self._settled = settled
+        self.live, self.eager = settled is not None, eager
         self._trail: Trail | None = None
         self.followed = False
         self.kept = False
@@ -111,6 +137,11 @@ class Positions:
         if position is not None:
             self._restore(position)
         self.followed, self.kept = True, position is not None
+
+    def settled(self, position: Any, *, last: bool = False) -> None:
+        """Tell the reader that a checkpoint with this position is on the disk, perhaps the last one of its run."""
+        if self._settled is not None:
+            self._settled(position, last)
 
     def begin(self, rows: int, first: Any) -> Trail:
         """Begin an iteration after so many rows, at this position; the reader adds its blocks to the trail returned."""

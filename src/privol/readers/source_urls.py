@@ -1,4 +1,4 @@
-"""URLs of databases: what they say, without what must not be shown.
+"""URLs of databases and live sources: what they say, without what must not be shown.
 
 Nothing but the standard library is imported here: the command line reads URLs when it starts.
 """
@@ -12,7 +12,19 @@ from urllib.parse import unquote
 
 from ..errors import InvalidParameter
 
-__all__ = ["SOURCES", "SourceUrl", "is_source", "parsed", "shown", "without_secrets"]
+__all__ = [
+    "SOURCES",
+    "SourceUrl",
+    "ended_after",
+    "is_live",
+    "is_source",
+    "is_url",
+    "parsed",
+    "shown",
+    "states_rows",
+    "to_keep",
+    "without_secrets",
+]
 
 #: Schemes of URLs that are read as sources, and what each one is.
 SOURCES = {
@@ -20,14 +32,23 @@ SOURCES = {
     "duckdb": "DuckDB",
     "postgresql": "PostgreSQL",
     "postgres": "PostgreSQL",
+    "redis": "Redis",
+    "rediss": "Redis",
+    "kafka": "Kafka",
+    "mqtt": "MQTT",
+    "mqtts": "MQTT",
 }
+#: Of these, those that have no end: brokers of messages.
+_LIVE = {"redis", "rediss", "kafka", "mqtt", "mqtts"}
 #: Of these, those that name a file; the others name a server, where a user and a password may stand.
 _FILES = {"sqlite", "duckdb"}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(:\d*)?")
 # Names of options whose values are secret, and an exception: the name of a file.
-_SECRET = re.compile(r"pass|secret|token|credential|api_?key|scram", re.IGNORECASE)
+_SECRET = re.compile(r"pass|secret|token|credential|api_?key|scram|key\.pem|oauthbearer", re.IGNORECASE)
 _NO_SECRET = {"passfile"}
+# The same in the URL of a file, which may be signed.
+_SIGNED = re.compile(rf"{_SECRET.pattern}|sig|key|auth", re.IGNORECASE)
 # Shorter secrets are not hidden: they would occur in ordinary words.
 _LEAST = 4
 _HIDDEN = "..."
@@ -91,6 +112,23 @@ def is_source(data: object) -> bool:
     return found is not None and found[1].lower() in SOURCES
 
 
+def is_live(data: object) -> bool:
+    """Whether something is the URL of a source of messages, which has no end of its own."""
+    return is_source(data) and str(data).partition("://")[0].lower() in _LIVE
+
+
+def states_rows(url: str) -> bool:
+    """Whether the URL of a live source says after how many rows it ends."""
+    return any(name == "rows" for name, _ in parsed(url).options)
+
+
+def ended_after(url: str, rows: int) -> str:
+    """Return the URL of a live source with an end: after so many rows, unless it states another."""
+    if states_rows(url):
+        return url
+    return f"{url}{'&' if '?' in url else '?'}rows={rows}"
+
+
 def parsed(url: str) -> SourceUrl:
     """Return the parts of a URL for which :func:`is_source` is true.
 
@@ -146,6 +184,22 @@ def without_secrets(url: str) -> str:
         rest = f"{user.partition(':')[0]}{at}{host}{slash}{path}"
     parts = [part for part in query.split("&") if part and not _is_secret(part.partition("=")[0])]
     return f"{scheme}://{rest}" + (f"?{'&'.join(parts)}" if parts else "")
+
+
+def is_url(data: object) -> bool:
+    """Whether something is a URL of any kind, and no path."""
+    return isinstance(data, str) and _SCHEME.match(data) is not None
+
+
+def to_keep(word: str) -> str:
+    """Return a word of a command as it may be kept and shown: a URL without passwords, keys and signatures."""
+    if is_source(word):
+        return without_secrets(word)
+    base, mark, query = word.partition("?")
+    if not mark or not base.lower().startswith(("http://", "https://")):
+        return word
+    parts = [part for part in query.split("&") if not _SIGNED.search(unquote(part.partition("=")[0]))]
+    return base + (f"?{'&'.join(parts)}" if parts else "")
 
 
 def shown(text: str, words: Iterable[str]) -> str:

@@ -121,6 +121,7 @@ class State(KnowsTaught, GoesOn, Ends):
         self._beside: Beside | None = None
         self._ledger: Ledger | None = None  # this run's own, not the learner's
         self._learner: OnlineLearner | None = None
+        self._run: Run | None = None
         self._replay = False
         self._digest: RowDigest | PartsDigest
         self._key = b""  # for all digests
@@ -343,7 +344,7 @@ class State(KnowsTaught, GoesOn, Ends):
                     self._refuse(f"the run that is kept here has {name} {plan[name]!r}, found {found!r}")
             kept = self._restored(learner, targets, stream)
             run = keeping.adopt_run(learner, kept, stream)
-            run.keeper = self
+            run.keeper, self._run = self, run
             self._company.watch(self._files.folder)
             return run
         values: dict[str, Any] = {
@@ -364,7 +365,7 @@ class State(KnowsTaught, GoesOn, Ends):
         self._digest = self._fresh()
         secret = {"plan_id": run.account.plan_id, "noise": noise_digest(run.plan), "digest_key": self._key.hex()}
         self._plan = self._files.write_plan(values | secret)
-        run.keeper = self
+        run.keeper, self._run = self, run
         self._company.watch(self._files.folder)
         self.commit(run)
         self.wait()
@@ -433,7 +434,7 @@ class State(KnowsTaught, GoesOn, Ends):
                 self.wait()
                 self._verified = rows
             return rows == self._caught_up
-        if released or self._company.due(rows, self._kept):
+        if released or self._pressed or self._company.due(rows, self._kept):
             self.commit(run)
         if released:
             self.wait()
@@ -463,6 +464,7 @@ class State(KnowsTaught, GoesOn, Ends):
         run.handed = export
         self._verified = export.n_rows
         self._files.keep_only(facts["checkpoint"])
+        self._settle(where)
 
     def wait(self) -> None:
         """Wait until the disk has what was to be kept.
@@ -483,7 +485,12 @@ class State(KnowsTaught, GoesOn, Ends):
 
     def ends(self) -> None:
         """Prepare for the last release: a run can continue only from what was kept before."""
+        run, live = self._run, self._positions is not None and self._positions.live
+        if live and run is not None and self._digest.rows == run.state.n_rows > self._caught_up:
+            self.commit(run)  # all rows of a run are acknowledged when it ends
         self.wait()
+        if live and run is not None and self._kept == run.state.n_rows:
+            self._settle(self._where, last=True)
         self._ending = True
 
     def leave(self, learner: OnlineLearner, run: Run | None) -> None:
@@ -538,4 +545,4 @@ class State(KnowsTaught, GoesOn, Ends):
                 if lock is not None:
                     self._files.leave_nothing()
                     lock.release()
-                self._beside = self._ledger = self._lock = self._learner = None
+                self._beside = self._ledger = self._lock = self._learner = self._run = None

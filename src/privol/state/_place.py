@@ -115,6 +115,7 @@ class GoesOn(ABC):
             self._check_place(kept)
         if self._positions is not None:
             self._positions.follow(None if self._where is None else self._where["position"])
+            self._settle(self._where)  # whoever was killed may not have told
         if not self._goes_on or self._positions is None:  # otherwise these rows are known by their keys
             self._compare_taught()
         rows = kept if self._goes_on else 0
@@ -170,6 +171,16 @@ class GoesOn(ABC):
         except LookupError as error:
             self._refuse(f"{error}: the stream is read by somebody else at the same time")
         return seen, self._where
+
+    def _settle(self, where: dict[str, Any] | None, *, last: bool = False) -> None:
+        """Tell the input that a checkpoint with its position is on the disk."""
+        if self._positions is not None and where is not None:
+            self._positions.settled(where["position"], last=last)
+
+    @property
+    def _pressed(self) -> bool:
+        """Whether the input waits for a checkpoint before it gives more rows."""
+        return self._positions is not None and self._positions.eager
 
     def _passed(self, rows: int) -> None:
         """Rows are learnt or known: positions before the last of them are not needed."""

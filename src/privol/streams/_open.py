@@ -72,6 +72,9 @@ def open_stream(
         * a URL that one of pyarrow's file systems knows (``s3://``, ``gs://``, ``abfs://``, ``hdfs://``,
           ``file://``) of any of these except ``.npy`` and ``.npz``, or of a folder of them; keys in it
           are never shown;
+        * an ``http://`` or ``https://`` URL of such a file, on a server that serves ranges;
+        * a table or query of a database (``sqlite://``, ``duckdb://``, ``postgresql://``), or the messages of a broker
+          (``redis://``, ``kafka://``, ``mqtt://``), which have no end but ``rows=N`` in the URL: docs/sources.md;
         * a directory or a pattern (a string with ``*``, ``?`` or ``[``; ``**`` for folders at any
           depth): its files, sorted by name, one after the other. All have the same format and the same
           named columns, in any order. Names that begin with ``.`` or ``_`` do not count in a directory;
@@ -369,7 +372,9 @@ def _with_declared(options: Options, encoder: StreamEncoder) -> Options:
     """Return the options with what is declared about the file, if an encoder learns the rest."""
     if encoder.declared is None:
         return options
-    file, stated = Schema.load(encoder.declared, partial=True).file, _written(options.csv)
+    declared = Schema.load(encoder.declared, partial=True)
+    file, stated = declared.file, _written(options.csv)
+    options = replace(options, named_target=declared.target is not None)
     for word in file.keys() & stated.keys():
         raise InvalidParameter(f"{word} and declared exclude each other: the schema that is declared states it")
     format = file.pop("format", None)

@@ -1,0 +1,67 @@
+"""Messages that cannot be read, set aside in a folder instead of ending the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import InvalidParameter
+from .payloads import Payload
+
+__all__ = ["CONDITION", "Aside"]
+
+#: What a guarantee takes for granted where messages are set aside: a message that is left out moves all later rows.
+CONDITION = (
+    "which messages are set aside as unreadable is the same in neighbouring streams and is not hidden: a message that "
+    "is set aside is no row"
+)
+
+
+class Aside:
+    """A folder of messages that were set aside, each in a file of its own: **private**, as rows are.
+
+    A file is named after its message, so that a message that comes again is the same file again.
+
+    Parameters
+    ----------
+    folder : str
+        Made if it does not exist; its parent must.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as err:
+            raise InvalidParameter(f"quarantine={folder}: cannot be made: {err.strerror}") from None
+
+    def put(self, name: str, payload: Payload | None, why: str) -> None:
+        """Set a message aside for good, with the reason why: on the disk when this returns."""
+        stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)
+        if isinstance(payload, Mapping):
+            fields = [[_text(key), _text(value)] for key, value in payload.items()]
+            content = json.dumps(fields).encode()
+        else:
+            content = payload or b""
+        self._write(f"{stem}.message", content)
+        self._write(f"{stem}.reason", (why + "\n").encode())
+
+    def _write(self, name: str, content: bytes) -> None:
+        path, draft = self._folder / name, self._folder / f".{name}.tmp"
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _text(found: bytes) -> str:
+    return found.decode("utf-8", "backslashreplace")

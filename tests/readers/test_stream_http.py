@@ -1,0 +1,173 @@
+"""Files of a web server: the same rows as from disk, over connections that break and servers that go away."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_tools import privol_cli
+from format_files import WRITERS
+
+import privol.cli.run as run_command
+from privol import open_stream
+from privol.cli.app import OK
+from privol.errors import InvalidParameter, StreamError
+from privol.readers import http_files
+
+ROWS = b"x,y\n" + b"".join(b"%d,%d\n" % (i, i % 2) for i in range(200_000))
+WORD = "Tr0ub4dor-s3cret"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Serves files by ranges; what ``server.how`` says goes wrong."""
+
+    def log_message(self, *_: object) -> None: ...
+
+    def do_GET(self) -> None:
+        server: Any = self.server
+        how, path = server.how, self.path.partition("?")[0]
+        server.asked.append((path, self.headers.get("Range")))
+        wanted = "Basic " + base64.b64encode(f"clinic:{WORD}".encode()).decode()
+        if path not in server.files or ("user" in how and self.headers.get("Authorization") != wanted):
+            self.send_error(404 if path not in server.files else 401)
+            return
+        if how.get("away", 0) > 0:
+            how["away"] -= 1
+            self.send_error(503)
+            return
+        body = server.files[path]
+        first, _, last = (self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").partition("-")
+        first, last = int(first), int(last or len(body) - 1)
+        part = body[first : last + 1]
+        ranges = "ranges" not in how
+        self.send_response(206 if ranges else 200)
+        if "marks" not in how:
+            self.send_header("ETag", f'"{hashlib.sha256(body).hexdigest()}"')
+        if "coding" in how:
+            self.send_header("Content-Encoding", "gzip")
+        if ranges:
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(body)}")
+        self.send_header("Content-Length", str(len(part if ranges else body)))
+        self.end_headers()
+        if "breaks" in how and len(part) > how["breaks"]:
+            part = part[: how["breaks"]]
+            self.close_connection = True
+        self.wfile.write(part if ranges else body)
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.files, server.how, server.asked = {"/a/rows.csv": ROWS}, {}, []
+    server.url = lambda path: f"http://127.0.0.1:{server.server_port}{path}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def together(stream: Any) -> Any:
+    blocks = [(block.X, block.y) for block in stream]
+    return np.vstack([X for X, _ in blocks]), np.concatenate([y for _, y in blocks])
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl", "libsvm", "parquet", "arrow"])
+def test_the_rows_are_those_of_a_file(server, tmp_path, name):
+    WRITERS[name](tmp_path / f"rows.{name}")
+    server.files[f"/rows.{name}"] = (tmp_path / f"rows.{name}").read_bytes()
+    found = open_stream(server.url(f"/rows.{name}"), classes=(0, 1), format=name)
+    wanted = open_stream(tmp_path / f"rows.{name}", classes=(0, 1), format=name)
+    assert found.source == f"rows.{name}"
+    for a, b in zip(found, wanted, strict=True):
+        assert np.array_equal(np.asarray(a.X.todense() if found._source.sparse else a.X),
+                              np.asarray(b.X.todense() if found._source.sparse else b.X))  # fmt: skip
+        assert np.array_equal(a.y, b.y)
+
+
+def test_a_connection_that_breaks_is_taken_up_where_it_broke(server, monkeypatch):
+    monkeypatch.setattr(http_files, "PAUSE", 0.001)
+    server.how |= {"breaks": 300_001, "away": 0}
+    stream = open_stream(server.url("/a/rows.csv"), target="y")
+    server.asked.clear()
+    server.how["away"] = 2
+    X, _ = together(stream)
+    assert X.ravel().tolist() == list(range(200_000))
+    starts = [int(asked.removeprefix("bytes=").rstrip("-")) for _, asked in server.asked if asked.endswith("-")]
+    assert sorted(set(starts)) == [i * 300_001 for i in range(len(ROWS) // 300_001 + 1)]
+    assert together(stream)[0].size == 200_000  # and once more
+
+
+def test_a_server_that_stays_away_ends_the_stream(server, monkeypatch):
+    monkeypatch.setattr(http_files, "PAUSE", 0.001)
+    monkeypatch.setattr(http_files, "PATIENCE", 0.01)
+    stream = open_stream(server.url("/a/rows.csv"), target="y", block_rows=1000)
+    server.how["breaks"] = 300_000
+    blocks = iter(stream)
+    next(blocks)
+    server.how["away"] = 10**9
+    with pytest.raises(StreamError, match=r"rows\.csv.*: cannot be read: the server (was away|answers)"):
+        list(blocks)
+
+
+def test_a_file_that_changes_is_no_longer_read(server, monkeypatch):
+    monkeypatch.setattr(http_files, "PAUSE", 0.001)
+    server.how["breaks"] = 300_000
+    stream = open_stream(server.url("/a/rows.csv"), target="y", block_rows=1000)
+    blocks = iter(stream)
+    next(blocks)
+    server.files["/a/rows.csv"] = ROWS.replace(b"\n150000,", b"\n150001,")
+    with pytest.raises(StreamError, match=r"row \d+: .*the file (has changed|was replaced)"):
+        list(blocks)
+    with pytest.raises(StreamError, match="the file was replaced by another file since it was opened"):
+        list(stream)
+
+
+@pytest.mark.parametrize(
+    ("how", "path", "says"),
+    [
+        ({}, "/none.csv", "none.csv: cannot be read: the server answers 404"),
+        ({"ranges": 0}, "/a/rows.csv", "the server does not serve ranges"),
+        ({"marks": 0}, "/a/rows.csv", "states neither ETag nor Last-Modified"),
+        ({"coding": 0}, "/a/rows.csv", "the server sends the file as gzip"),
+        ({"away": 9}, "/a/rows.csv", "the server answers 503"),
+        ({"user": 1}, "/a/rows.csv", "the server answers 401"),
+    ],
+)
+def test_servers_that_are_refused(server, how, path, says):
+    server.how |= how
+    with pytest.raises(StreamError, match=says):
+        open_stream(f"{server.url(path)}?key={WORD}", target="y")
+
+
+def test_passwords_are_those_of_netrc(server, tmp_path, monkeypatch):
+    server.how["user"] = 1
+    (tmp_path / "netrc").write_text(f"machine 127.0.0.1 login clinic password {WORD}\n")
+    (tmp_path / "netrc").chmod(0o600)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    assert open_stream(server.url("/a/rows.csv"), target="y").count_rows() == 200_000
+    with pytest.raises(InvalidParameter, match=r"a user and a password do not belong into the URL") as caught:
+        open_stream(server.url("/a/rows.csv").replace("//", f"//clinic:{WORD}@"), target="y")
+    assert WORD not in str(caught.value)
+
+
+def test_a_run_learns_the_rows_and_keeps_no_signature(server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    url = f"{server.url('/a/rows.csv')}?part=1&X-Amz-Signature={WORD}"
+    words = ("--classes", "0,1", "--x-bound", 1, "--no-diagnostics", "--quiet")
+    assert privol_cli("run", url, *words, "--out", "RUN").exit_code == OK
+    monkeypatch.setattr(run_command, "learn_rows", lambda *given, **how: words_kept.extend(given[1]["words"]))
+    words_kept: list[str] = []
+    privol_cli("run", url, *words, "--out", "OTHER")
+    assert words_kept[0] == f"{server.url('/a/rows.csv')}?part=1"  # what privol resume goes on with
+    kept = [path.read_bytes() for path in (tmp_path / "RUN").rglob("*") if path.is_file()]
+    assert kept
+    assert not any(WORD.encode() in content for content in kept)
