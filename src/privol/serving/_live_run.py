@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ..errors import PrivolError
 from ..learners import OnlineLearner
 from ..learners.views import export_of, released_copy
 from ._predictor import Predictor
@@ -31,6 +32,7 @@ class Learning:
     def __init__(self) -> None:
         self.state = "none"
         self._releases = 0
+        self._refused = False
         self._predictor: Predictor | None = None
 
     def offer(self, shelf: Shelf, name: str, learner: OnlineLearner, inputs: Mapping[str, Any] | None) -> None:
@@ -40,13 +42,16 @@ class Learning:
         even this process sees what the run has released since.
         """
         export = export_of(learner)
-        if export.n_releases <= self._releases:
+        if export.n_releases <= self._releases or self._refused:
             return
         shown = released_copy(learner, export.guarantee)
-        if self._predictor is None:
-            self._predictor = Predictor(shown, inputs)
-        else:
-            self._predictor = self._predictor.of_release(shown)
+        try:
+            self._predictor = Predictor(shown, inputs) if self._predictor is None else self._predictor.of_release(shown)
+        except PrivolError as error:  # whatever cannot be served can be learnt
+            self._refused = True
+            shelf.blame(name)
+            log.warning("%s: %s", name, error)
+            return
         spent = learner.ledger_.spent
         served = Served.of(self._predictor, spent=(spent.mu, spent.epsilon(export.guarantee.delta)))
         if not self._releases:

@@ -143,7 +143,7 @@ class Service:
         if (certificate is None) != (key is None):
             raise InvalidParameter("certificate and key must be given together: TLS needs both")
         self._tls = None if certificate is None or key is None else (os.fspath(certificate), os.fspath(key))
-        self._folder = Path(source)
+        self._folder, self._learns = Path(source), learns
         self.shelf, self.learning = Shelf(), Learning()
         self._registry, self._places = self._find(name, number, public_key, learns)
         self._name = next(iter(self._places), "")
@@ -217,7 +217,10 @@ class Service:
         try:
             config.load()
             self._watch = Watch(self.shelf, self._places, self._registry, self._seconds)
-            self._watch.start()
+            if self._learns:  # the model that an earlier call has left, until this one has released another
+                self._watch.look()
+            else:
+                self._watch.start()
             self._server = uvicorn.Server(config)
             self._thread = threading.Thread(
                 target=self._server.run, args=([listener],), name="privol-http", daemon=True
@@ -274,9 +277,23 @@ class Service:
     # ---- a run that learns here ------------------------------------------------------------------------------
 
     def offer(self, learner: OnlineLearner, inputs: Mapping[str, Any] | None) -> None:
-        """Serve what a run of this process has released by now; for callbacks of ``fit_stream``."""
+        """Serve what a kept run of this process has released by now; for callbacks of ``fit_stream``.
+
+        A model that cannot be served ends nothing: health says so, and the log why.
+        """
         self.learning.state = "running"
         self.learning.offer(self.shelf, self._name, learner, inputs)
+
+    def settle(self, state: str) -> None:
+        """Note how the run of this process has ended; its directory has its last model, which is served from now on.
+
+        Parameters
+        ----------
+        state : {"ended", "stopped", "failed"}
+        """
+        self.learning.state = state
+        if self._watch is not None:
+            self._watch.start()
 
 
 def _above(seconds: float) -> float:
