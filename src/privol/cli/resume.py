@@ -145,6 +145,8 @@ def continue_run(
     set_threads(given.pop("threads"))
     if file is not None:
         given["file"] = file if file == "-" or is_source(file) else str(Path(file).absolute())
+    if watch is not None:
+        given["show_releases"] = True  # each is to be seen at once
     if plain:
         given |= {"diagnostics": False} | ({} if given["private_metrics"] is not None else {"delay": None})
     if rest and (given["diagnostics"] or given["private_metrics"] is not None):

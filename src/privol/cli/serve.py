@@ -244,7 +244,7 @@ def _learn_rows(ctx: click.Context, service: Any, run: str, source: str, inner: 
     set_threads(given.pop("threads"))
     for name in ("out", "workers"):
         del given[name]
-    given |= {"diagnostics": False, "as_json": False, "verbose": False, "quiet": True}
+    given |= {"diagnostics": False, "as_json": False, "verbose": False, "quiet": True, "show_releases": True}
     with RunDirectory(run) as directory:
         learn_rows(directory, command, None, watch=service.offer, **given)
 

@@ -274,7 +274,7 @@ class Predictor:
 
     def _finite(self, X: Any, first_row: int) -> None:
         """Refuse NaN and infinities, which a schema has not replaced."""
-        whole = np.isfinite(squared_norms(X))
+        whole = squared_norms(X) >= 0.0
         if whole.all():
             return
         i = int(np.argmin(whole))

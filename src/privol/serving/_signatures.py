@@ -38,8 +38,9 @@ def private_key_of(given: PrivateKey) -> Ed25519PrivateKey:
     """
     if isinstance(given, Ed25519PrivateKey):
         return given
+    content = _read(given)
     try:
-        found = load_pem_private_key(_read(given), password=None)
+        found = load_pem_private_key(content, password=None)
     except (TypeError, ValueError, UnsupportedAlgorithm) as error:
         what = "is encrypted" if isinstance(error, TypeError) else "is no private key in PEM"
         raise InvalidParameter(f"{os.fspath(given)}: {what}; allowed is one of Ed25519 that is not encrypted") from None
@@ -58,8 +59,9 @@ def public_key_of(given: PublicKey) -> Ed25519PublicKey:
     """
     if isinstance(given, Ed25519PublicKey):
         return given
+    content = _read(given)
     try:
-        found = load_pem_public_key(_read(given))
+        found = load_pem_public_key(content)
     except (ValueError, UnsupportedAlgorithm):
         raise InvalidParameter(f"{os.fspath(given)}: is no public key in PEM") from None
     if not isinstance(found, Ed25519PublicKey):

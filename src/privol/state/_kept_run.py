@@ -84,8 +84,8 @@ class State(KnowsTaught, GoesOn, Ends):
         but not their other columns. None (default): for databases, unless one of these forbids it.
     show_releases : bool, default=False
         Whether the folder ``released`` has the model that was released last while the run lasts, as :func:`save_model`
-        writes it, so that others can use it (``privol serve``). It is replaced when a newer one has been kept, and
-        removed when the run ends.
+        writes it, so that others can use it (``privol serve``). It is replaced after every block of the stream in which
+        a model was released, which is kept first, and removed when the run ends.
 
     Notes
     -----
@@ -440,9 +440,10 @@ class State(KnowsTaught, GoesOn, Ends):
                 self.wait()
                 self._verified = rows
             return rows == self._caught_up
-        if released or self._company.due(rows, self._kept):
+        shows = self._shows and run.state.n_releases > max(self._shown, 0)
+        if released or shows or self._company.due(rows, self._kept):
             self.commit(run)
-        if released:
+        if released or shows:
             self.wait()
         return released
 
