@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from .._threads import set_threads
-from ..errors import PrivolError, StateError
+from ..errors import PrivolError, StateError, StreamError
 from ..readers.source_urls import is_source, shown
 from .options import OFFLINE
 from .outputs import RunDirectory
@@ -207,7 +207,9 @@ def _learn(
             )
         raise
     except (PrivolError, OSError, click.ClickException) as error:
-        if not any(slot.served for slot in service.shelf.slots.values()):
+        # a command that is wrong ends; a source that is away, or a bad row, leaves what there is to serve
+        comes_again = service.learning.offered or isinstance(error, (StreamError, OSError))
+        if not comes_again or not any(slot.served for slot in service.shelf.slots.values()):
             raise
         service.settle("failed")
         click.echo(f"privol serve: learning has ended: {shown(_words(error), [source])}", err=True)

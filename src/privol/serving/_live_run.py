@@ -25,12 +25,15 @@ class Learning:
     state : str
         ``none``: nothing is learnt here; ``running``; ``ended``: its rows are over, the model is its last;
         ``stopped``: it is kept, and can be resumed; ``failed``: an error has ended it, which the log names.
+    offered : bool
+        Whether a block has been learnt.
     """
 
     STATES: ClassVar[tuple[str, ...]] = ("none", "running", "ended", "stopped", "failed")
 
     def __init__(self) -> None:
         self.state = "none"
+        self.offered = False
         self._releases = 0
         self._refused = False
         self._predictor: Predictor | None = None
@@ -41,6 +44,7 @@ class Learning:
         Only the public export of the learner is read. With a checkpoint this is what is on the disk and paid for: not
         even this process sees what the run has released since.
         """
+        self.offered = True
         export = export_of(learner)
         if export.n_releases <= self._releases or self._refused:
             return

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from ..errors import PrivolError
 from ..readers.base import arrow
 from ._predictor import Answer, Predictor
 
@@ -63,7 +64,12 @@ def answer_to(kind: str, body: bytes, predictor: Predictor, most: int) -> Answer
     """
     if kind == JSON:
         return predictor.of_rows(_json_rows(body, most))
-    return predictor.of_table(_table(body, most))
+    try:
+        return predictor.of_table(_table(body, most))
+    except PrivolError:
+        raise
+    except ValueError as error:  # of Arrow, or of a name in the schema that is not UTF-8
+        raise Refused(422, f"the table cannot be read: {type(error).__name__}") from None
 
 
 def _json_rows(body: bytes, most: int) -> list[Any]:
@@ -98,7 +104,6 @@ def _table(body: bytes, most: int) -> Any:
     try:
         _refuse_compressed(pa, body)
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
-            reader.schema.names  # noqa: B018 (they must be UTF-8: of these, Arrow checks nothing)
             nested = next((field.name for field in reader.schema if not _flat(pa, field.type)), None)
             if nested is not None:
                 raise Refused(422, f"column {nested!r}: found {reader.schema.field(nested).type}, allowed are numbers, "
