@@ -35,11 +35,7 @@ def served(*words, **settings):
     said: list[str] = []
     known = SimpleNamespace(host="127.0.0.1", port=None, process=process, said=said)
 
-    def read():
-        for line in process.stderr:
-            said.append(line)
-
-    reader = threading.Thread(target=read)
+    reader = threading.Thread(target=lambda: said.extend(process.stderr))  # line by line, as they come
     reader.start()
     try:
         yield known

@@ -351,7 +351,7 @@ def test_a_damaged_model_leaves_the_last_good_one(tmp_path, damage, caplog):
         wait_for(lambda: told(service, "/healthz") == stale)
         assert told(service, "/readyz") == stale
         assert told(service, "/v1/predict", ROWS) == before
-        assert "privol_model_stale{model=\"model\"} 1.0" in ask(service, "/metrics")[2].decode()
+        assert 'privol_model_stale{model="model"} 1.0' in ask(service, "/metrics")[2].decode()
         said = [record.getMessage() for record in caplog.records if record.name == "privol.serving"]
         assert len(said) == 2  # that it serves a model and, once, what is wrong
         assert str(run) in said[1]
@@ -463,31 +463,34 @@ def test_requests_that_never_end_hold_no_connection(run, sent):
 
 
 def test_a_byte_now_and_then_holds_no_connection(run):
-    with serving(run, limits=Limits(request_seconds=0.2)) as service:
-        with closing(socket.create_connection((service.host, service.port), WAIT)) as slow:
-            slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ")
+    with contextlib.ExitStack() as stack:
+        service = stack.enter_context(serving(run, limits=Limits(request_seconds=0.2)))
+        slow = stack.enter_context(closing(socket.create_connection((service.host, service.port), WAIT)))
+        slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ")
 
-            def dripped():
-                try:
-                    slow.sendall(b"x")
-                    slow.settimeout(0.05)
-                    return slow.recv(1) == b""
-                except TimeoutError:
-                    return False
-                except OSError:
-                    return True
+        def dripped():
+            try:
+                slow.sendall(b"x")
+                slow.settimeout(0.05)
+                return slow.recv(1) == b""
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
 
-            wait_for(dripped)
+        wait_for(dripped)
 
 
 def test_a_connection_may_bring_many_requests(run):
-    with serving(run, limits=Limits(request_seconds=0.2, idle_seconds=100)) as service:
-        with closing(http.client.HTTPConnection(service.host, service.port, timeout=WAIT)) as connection:
-            for pause in (0.0, 0.0, 0.5, 0.0):  # longer than a request may take: the wait between two is none
-                threading.Event().wait(pause)
-                connection.request("POST", "/v1/predict", ROWS, {"Content-Type": "application/json"})
-                answer = connection.getresponse()
-                assert (answer.status, len(answer.read()) > 100) == (200, True)
+    with contextlib.ExitStack() as stack:
+        service = stack.enter_context(serving(run, limits=Limits(request_seconds=0.2, idle_seconds=100)))
+        connection = http.client.HTTPConnection(service.host, service.port, timeout=WAIT)
+        stack.enter_context(closing(connection))
+        for pause in (0.0, 0.0, 0.5, 0.0):  # longer than a request may take: the wait between two is none
+            threading.Event().wait(pause)
+            connection.request("POST", "/v1/predict", ROWS, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            assert (answer.status, len(answer.read()) > 100) == (200, True)
 
 
 def test_connections_are_limited(run):
