@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from itertools import chain
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,9 @@ from ..encoding.ranges import Ranges
 from ..encoding.schema import Schema
 from ..encoding.schema_parts import Drop
 from ..errors import InvalidParameter, StateError, StreamError
-from ..explaining import cut_of, of_scores, probabilities
+from ..explaining import cut_of, of_scores
 from ..learners import OfflineLearner, OnlineLearner
-from ..losses import get_loss
+from ..losses import class_probabilities, get_loss
 from ..readers.columns import Columns
 
 __all__ = ["Answer", "Predictor"]
@@ -87,10 +88,12 @@ class Predictor:
         if learner.n_releases_ < 1:
             raise StateError("nothing was released yet, so there is no model to serve")
         self.learner = learner
-        self._classified = get_loss(learner.loss).kind == "classification"
+        self._loss = get_loss(learner.loss)
+        self._classified = self._loss.kind == "classification"
         if self._classified and getattr(learner, "classes_", None) is None:
             raise StateError("the run was begun without labels: there is a model, but no classes to predict")
         self._names(learner, inputs)
+        self._coef, self._intercept = _numbers_of(learner, self._classified)
         self._cut, self._order, self._labels = self._outputs(learner, inputs)
 
     def _names(self, learner: Learner, inputs: Mapping[str, Any]) -> None:
@@ -141,6 +144,7 @@ class Predictor:
         vars(found).update(vars(self))
         learner.__dict__.pop("feature_names_in_", None)
         found.learner = learner
+        found._coef, found._intercept = _numbers_of(learner, self._classified)
         return found
 
     # ---- rows ----------------------------------------------------------------------------------------------
@@ -189,10 +193,12 @@ class Predictor:
         return found
 
     def _numbers(self, rows: Sequence[Any]) -> FloatArray:
-        for i, row in enumerate(rows, 1):
-            for j, cell in enumerate(row):
-                if type(cell) not in _NUMBERS:
-                    raise StreamError(f"row {i}, {self._column(j)}: found {_kind(cell)}, allowed is a number", row=i)
+        if not set(map(type, chain.from_iterable(rows))) <= _NUMBERS:
+            for i, row in enumerate(rows, 1):
+                for j, cell in enumerate(row):
+                    if type(cell) not in _NUMBERS:
+                        what = f"row {i}, {self._column(j)}: found {_kind(cell)}, allowed is a number"
+                        raise StreamError(what, row=i)
         return np.array(rows, dtype=np.float64)
 
     def of_table(self, table: Any) -> Answer:
@@ -245,15 +251,26 @@ class Predictor:
     def _answer(self, X: Any, first_row: int = 1) -> Answer:
         if self._ranges is not None:
             X = self._ranges.rows(X, "the request", first_row)
-        self._finite(X, first_row)
+        squares = squared_norms(X)
+        if not (squares >= 0.0).all():
+            self._refuse(X, int(np.argmin(squares >= 0.0)), first_row)
+        scores = self._scores(X, np.sqrt(squares))
         if not self._classified:
-            targets = self.learner.predict(X)
             schema = self._schema
             if schema is not None and schema.target is not None:
-                targets = schema.unscale(targets)
-            return Answer(targets, None, None)
-        scores = np.asarray(self.learner.decision_function(X), dtype=np.float64)
-        return Answer(self._best(scores), self._shares(X, scores), self.classes)
+                scores = schema.unscale(scores)
+            return Answer(scores, None, None)
+        # of two classes that both have a score, the difference
+        one = scores[:, 1] - scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 2 else scores
+        return Answer(self._best(one), self._shares(scores, one), self.classes)
+
+    def _scores(self, X: Any, norms: FloatArray) -> FloatArray:
+        """What the learner's own methods compute, in the same order, without a second check of the rows."""
+        bound = self.learner.x_bound
+        factor = bound / np.maximum(norms, bound)  # rows beyond the bound are scaled to it, as in learning
+        scores: FloatArray = np.asarray(X @ self._coef.T, dtype=np.float64)
+        scores = scores * (factor[:, None] if scores.ndim == 2 else factor)
+        return scores + self._intercept if self.learner.fit_intercept else scores
 
     def _best(self, scores: FloatArray) -> NDArray[Any]:
         assert self._labels is not None
@@ -264,20 +281,16 @@ class Predictor:
         labels: NDArray[Any] = self._labels[best]
         return labels
 
-    def _shares(self, X: Any, scores: FloatArray) -> FloatArray | None:
-        loss = get_loss(self.learner.loss)
+    def _shares(self, scores: FloatArray, one: FloatArray) -> FloatArray | None:
+        loss = self._loss
         if not loss.log_odds:
             return None
-        if loss.joint and math.isinf(self._cut):  # of both scores of two classes, not of their difference
-            return probabilities(self.learner, X, self._cut)[:, self._order]
-        return of_scores(self.learner, scores, self._cut)[:, self._order]
+        if math.isinf(self._cut):
+            return class_probabilities(loss, scores)[:, self._order]
+        return of_scores(self.learner, one, self._cut)[:, self._order]
 
-    def _finite(self, X: Any, first_row: int) -> None:
-        """Refuse NaN and infinities, which a schema has not replaced."""
-        whole = squared_norms(X) >= 0.0
-        if whole.all():
-            return
-        i = int(np.argmin(whole))
+    def _refuse(self, X: Any, i: int, first_row: int) -> NoReturn:
+        """Refuse a row with NaN or an infinity that the schema has not replaced."""
         row = X[[i]].toarray()[0] if hasattr(X, "toarray") else np.asarray(X[i])
         wrong = np.flatnonzero(~np.isfinite(row))
         where = f"row {first_row + i}"
@@ -296,6 +309,14 @@ class Predictor:
             return ""
         more = ", ..." if len(self.columns) > _NAMED else ""
         return f" ({', '.join(map(repr, self.columns[:_NAMED]))}{more})"
+
+
+def _numbers_of(learner: Learner, classified: bool) -> tuple[FloatArray, Any]:
+    """Weights and intercepts of a released model: a vector and a number, or of several scores a matrix and a vector."""
+    coef, intercept = learner.coef_, learner.intercept_
+    if classified and len(coef) == 1:
+        return coef[0], float(np.asarray(intercept)[0])
+    return coef, intercept
 
 
 def _kind(value: Any) -> str:
