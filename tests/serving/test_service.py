@@ -423,6 +423,21 @@ def test_registries_are_served_by_name(tmp_path, run):
             Service(tmp_path / "models", **words)
 
 
+def test_what_was_verified_is_what_is_loaded(tmp_path, run, monkeypatch):
+    """Somebody changes the files between the check of their signature and their use."""
+    key, other, real = Ed25519PrivateKey.generate(), saved(tmp_path / "other", 200), Registry.read
+    version = Registry(tmp_path / "models").publish(run, "risk", key=key)
+
+    def read(self, name, number=None):
+        found = real(self, name, number)
+        replace_model(other, version.path)
+        return found
+
+    monkeypatch.setattr(Registry, "read", read)
+    with serving(tmp_path / "models", public_key=key.public_key()) as service:
+        assert told(service, "/v1/predict", ROWS)["model"]["rows"] == 300
+
+
 def test_half_a_registry(tmp_path, run):
     """A version that is being copied is not served before it is whole."""
     whole = Registry(tmp_path / "whole")

@@ -70,7 +70,7 @@ def test_models_of_the_schedule_alone(tmp_path):
 def test_nothing_is_shown_unless_it_is_asked_for(tmp_path):
     run = tmp_path / "run"
     look = lambda learner, stream: None if not (run / "released").exists() else pytest.fail("shown")  # noqa: E731
-    make("NOGD").fit_stream(Stream(100), checkpoint=State(run), progress=look)
+    make("NOGD").fit_stream(Stream(100), checkpoint=State(run, every=50), progress=look)
 
 
 def test_after_an_interrupt_it_stays_and_after_the_end_it_is_gone(tmp_path):
