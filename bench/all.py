@@ -53,6 +53,7 @@ BENCHES = (
     Bench("streams.py", quick="--rounds 1 --rows 60000"),
     Bench("encoding.py", quick="--rounds 1 --rows 20000"),
     Bench("keeping.py", quick="--rounds 1 --blocks 10"),
+    Bench("serve.py", quick="--rounds 1 --seconds 1"),
     Bench("parts.py", quick="--rounds 1 --rows 50000 --dask"),
     Bench("scale.py", "dense", "dense --rows 1000000"),
     Bench("scale.py", "sparse", "sparse --dims 1000000 --rounds 1 --steps 2"),

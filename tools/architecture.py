@@ -54,7 +54,7 @@ ABOVE = (
     ("whole runs", ("explaining", "auto", "state", "river", "exporting", "flower")),
     ("figures, budgets, attacks", ("evaluate", "planning", "audit", "tuning")),
     ("many runs side by side", ("arena", "reproduce")),
-    ("what people see", ("tables", "plots", "verifying", "cli")),
+    ("what people see", ("tables", "plots", "verifying", "serving", "cli")),
 )
 LEFT, WIDTH, PLAIN = 1.0, 10.0, "#f6f6f6"
 

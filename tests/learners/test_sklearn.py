@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -158,6 +159,16 @@ def test_notebooks_show_the_guarantee_below_the_diagram():
     with config_context(display="text"):
         assert not hasattr(learner, "_repr_html_")
         assert learner._repr_mimebundle_() == {"text/plain": repr(learner)}
+
+
+def test_notebooks_show_hostile_names_as_text():
+    X = pandas.DataFrame(data()[0])
+    X.columns = [f"<script>alert({j})</script></table>" for j in range(X.shape[1])]
+    labels = np.where(np.arange(len(X)) % 2 == 0, "<img src=x onerror=alert(1)>", "</pre><script>alert(2)</script>")
+    shown = NOGD(epsilon=0.5).fit(X, labels)._repr_html_()
+    assert "alert(0)" in shown  # the names are there
+    assert "<script>alert" not in shown
+    assert "<img" not in shown
 
 
 def test_notebooks_show_nothing_that_is_counted_on_the_raw_rows():

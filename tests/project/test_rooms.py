@@ -32,6 +32,7 @@ ONE_THING = {
     "files": "what is on the disk: written whole, read by lines",
     "geometry": "convex sets",
     "gradient": "noise on gradients",
+    "html": "what notebooks show",
     "iterate": "noise on iterates",
     "leader": "noise on sums of gradients",
     "least_squares": "noise on sums of moments",

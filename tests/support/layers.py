@@ -28,7 +28,8 @@ LAYERS: tuple[set[str], ...] = (
     {"evaluate", "planning", "audit", "tuning"},
     {"arena"},  # learners side by side, in the order of everything below
     {"reproduce"},  # tables and figures of the source papers, measured again
-    {"tables", "plots", "verifying"},  # verifying: the claims of a run, checked by its record
+    # verifying: the claims of a run, checked by its record; serving: released models over HTTP
+    {"tables", "plots", "verifying", "serving"},
     {"cli"},
     {"__main__"},
 )
@@ -99,7 +100,7 @@ LIBRARIES: dict[str, set[str] | None] = {
     "mpmath": None,
     "threadpoolctl": None,
     "xxhash": {"state"},
-    "cryptography": {"_core", "noise", "config"},
+    "cryptography": {"_core", "noise", "config", "serving"},
     "pyarrow": {"readers", "encoding", "streams", "cli"},
     "adbc_driver_sqlite": {"readers"},
     "adbc_driver_postgresql": {"readers"},
@@ -120,6 +121,11 @@ LIBRARIES: dict[str, set[str] | None] = {
     "rich": {"cli", "tables"},
     "matplotlib": {"plots", "explaining"},
     "jinja2": {"cli"},
+    "h11": {"serving"},
+    "orjson": {"serving"},
+    "prometheus_client": {"serving"},
+    "starlette": {"serving"},
+    "uvicorn": {"serving"},
 }
 # Not installed with every privol: imported inside functions, so that the module can be imported without them.
 OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "distributed", "river", "diffprivlib", "flwr"}
@@ -171,6 +177,7 @@ LAZY = {
 # Modules that are imported by a computed name.
 COMPUTED = {
     "exporting": "its own modules: the steps of an exported pipeline need no learner",
+    "serving": "its own modules: a registry needs no server",
     "learners": "its own modules, by the table of learners: it has to be there at once",
     "cli": "libraries that others import without need, when somebody uses them",
 }

@@ -73,6 +73,8 @@ def _run() -> Any:
 
 
 def _explain_missing(error: ModuleNotFoundError) -> NoReturn:
+    if error.name in ("h11", "orjson", "prometheus_client", "starlette", "uvicorn"):
+        sys.exit(f"privol: error: privol serve needs {error.name}: pip install 'privol[serve]'")
     if error.name not in ("click", "rich", "matplotlib", "pyarrow", "jinja2"):
         raise error
     sys.exit(f"privol: error: the command line needs {error.name}: pip install 'privol[cli]'")

@@ -156,6 +156,8 @@ def app() -> None:
         privol report RUN
     What the model is and promises, as JSON, for whoever gets it?
         privol card RUN
+    Predictions over HTTP, by the newest released model:
+        privol serve RUN
     What would a budget mean, before anything is spent?
         privol plan --schema clinic.toml --horizon 100000 --epsilon 1
     How much privacy of the same rows have all runs spent?
@@ -184,9 +186,11 @@ def _register() -> None:
     from .inspect import info, plan
     from .page import report
     from .predict import predict
+    from .publish import publish, registry
     from .reproduce import reproduce
     from .resume import resume
     from .run import run
+    from .serve import serve
     from .verify import verify
 
     for command in (
@@ -197,6 +201,9 @@ def _register() -> None:
         explain,
         report,
         card,
+        serve,
+        publish,
+        registry,
         plan,
         account,
         verify,

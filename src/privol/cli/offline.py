@@ -27,7 +27,8 @@ LEDGER = "ledger.jsonl"
 #: Options for runs of rows in order, with the values that request nothing.
 _NOT_OFFLINE: dict[str, Any] = {
     "horizon": None, "private_metrics": None, "metric_windows": None, "checkpoint": 0,
-    "delay": None, "drop": None, "cross": (), "sketch": 0, "learn_schema": False, "schema_share": None,
+    "show_releases": False, "delay": None, "drop": None, "cross": (), "sketch": 0, "learn_schema": False,
+    "schema_share": None,
 }  # fmt: skip
 
 _LEARNS = ": privol info FILE --private learns a schema for it, under a budget of its own"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from contextlib import chdir, closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ..errors import StateError
 from ..readers.source_urls import is_url
 from .outputs import RunDirectory, printing
 
-__all__ = ["resume"]
+__all__ = ["continue_run", "resume"]
 
 
 @click.command()
@@ -79,7 +80,6 @@ def resume(
     """
     from ..state import State
     from .offline import resume_fit
-    from .run import learn_rows, run
 
     if (end or next_row) and (file is not None or plain or rest or (end and next_row)):
         raise click.UsageError(f"{'--end' if end else '--next-row'} reads no rows: give no FILE and no option about it")
@@ -104,17 +104,50 @@ def resume(
     if end:
         _end(directory, path, as_json, quiet)
         return
+    continue_run(ctx.parent, directory, kept, file=file, plain=plain, rest=rest, as_json=as_json, quiet=quiet)
+
+
+def continue_run(
+    parent: click.Context | None,
+    directory: str,
+    kept: dict[str, Any],
+    *,
+    file: str | None,
+    plain: bool,
+    rest: bool,
+    as_json: bool,
+    quiet: bool,
+    watch: Callable[[Any, dict[str, Any]], None] | None = None,
+) -> None:
+    """Let a kept run go on, by the options that it was begun with.
+
+    Parameters
+    ----------
+    parent : click.Context or None
+    directory : str
+    kept : dict
+        What :meth:`privol.state.State.read` returns.
+    file, plain, rest, as_json, quiet
+        As those of ``privol resume``; ``plain``: no diagnostics.
+    watch : callable, optional
+        As for :func:`learn_rows`.
+    """
+    from .run import learn_rows, run
+
+    path = Path(directory).absolute()
     command = kept["context"]
     if command is None:
         raise StateError(
             f"{directory}: this run was not begun by privol run; in Python, learner.fit_stream(stream, "
             f"checkpoint=State({directory!r})) resumes it"
         )
-    given: dict[str, Any] = run.make_context("run", list(command["words"]), parent=ctx.parent).params
+    given: dict[str, Any] = run.make_context("run", list(command["words"]), parent=parent).params
     del given["out"]
     set_threads(given.pop("threads"))
     if file is not None:
         given["file"] = file if file == "-" or is_url(file) else str(Path(file).absolute())
+    if watch is not None:
+        given["show_releases"] = True  # each is to be seen at once
     if plain:
         given |= {"diagnostics": False} | ({} if given["private_metrics"] is not None else {"delay": None})
     if rest and (given["diagnostics"] or given["private_metrics"] is not None):
@@ -132,7 +165,7 @@ def resume(
                 resume_parts(whole, command, kept, **{**given, "as_json": as_json, "quiet": quiet})
                 return
             del given["workers"]
-            learn_rows(whole, command, kept, rest=rest, **{**given, "as_json": as_json, "quiet": quiet})
+            learn_rows(whole, command, kept, rest=rest, watch=watch, **{**given, "as_json": as_json, "quiet": quiet})
 
 
 def _nothing_to_resume(path: Path) -> str:

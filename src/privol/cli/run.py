@@ -41,7 +41,9 @@ _TOPICS = (
     Topic("file", "How FILE is written", f"{FILE_OPTIONS} zero_based"),
     Topic("budget", "Budget and releases", _PRIVACY),
     Topic("learner", "Learner", f"learner loss huber_width smooth_hinge_width {_PARAMETERS}"),
-    Topic("output", "Output", "out checkpoint diagnostics delay threads workers as_json verbose quiet seed"),
+    Topic(
+        "output", "Output", "out checkpoint show_releases diagnostics delay threads workers as_json verbose quiet seed"
+    ),
 )
 _BASICS = "target drop columns epsilon delta rows_per_user horizon release schema out diagnostics verbose as_json"
 _DETAILS = """Rows are learnt in the order of FILE: shuffle a file that is sorted by something, unless the last rows are
@@ -161,6 +163,12 @@ class _RunCommand(GroupedCommand):
     "seconds if rows have come. Until it ends, RUN/secret holds its noise key: do not copy RUN. 0: save nothing.",
 )
 @click.option(
+    "--show-releases",
+    is_flag=True,
+    help="Keep the newest released model in RUN/released while the run lasts, for privol serve RUN and privol publish. "
+    "Needs --checkpoint.",
+)
+@click.option(
     "--diagnostics/--no-diagnostics",
     default=True,
     show_default=True,
@@ -247,6 +255,7 @@ def learn_rows(
     kept: dict[str, Any] | None,
     *,
     rest: bool = False,
+    watch: Callable[[Any, dict[str, Any]], None] | None = None,
     file: str | None,
     learner: str | None,
     horizon: int | Literal["auto"] | None,
@@ -259,6 +268,7 @@ def learn_rows(
     schema_share: float | None,
     seed: int | None,
     checkpoint: int,
+    show_releases: bool,
     diagnostics: bool,
     delay: int | None,
     as_json: bool,
@@ -278,6 +288,9 @@ def learn_rows(
         What :meth:`privol.state.State.read` returns for a run that resumes; None: a new one.
     rest : bool
         Whether it resumes with the rows after the learnt ones.
+    watch : callable, optional
+        Called after every block with the learner and how its rows are read. An interrupt is then KeyboardInterrupt, and
+        its caller says what is left.
     **options
         As those of ``privol run``.
     """
@@ -301,7 +314,10 @@ def learn_rows(
         shown = watched(rows, made.delta, counted=stream.n_rows is not None, wanted=not (as_json or quiet))
         state: Any = None
         if checkpoint:
-            state = State(directory.path, every=checkpoint, inputs=ready.inputs, context=command, rest=rest or None)
+            words: dict[str, Any] = {"every": checkpoint, "show_releases": show_releases, "rest": rest or None}
+            state = State(directory.path, inputs=ready.inputs, context=command, **words)
+        elif show_releases:
+            raise click.UsageError("--show-releases shows what is kept: leave --checkpoint 0 out")
 
         about: dict[str, Any] = {"resumed": kept is not None, "unread": file is None, "delay": delay or 0}
 
@@ -323,6 +339,8 @@ def learn_rows(
                 elif state.knows_taught:  # not for a pipe
                     state.expect_taught(ready.taught)
             with _saying_what_helps(stream, ready.stated), shown as (tick, stage):
+                if watch is not None:
+                    tick = _both(tick, watch, ready.inputs)
                 ended = _learn(made, stream, state, diagnostics, delay or 0, ready.private, tick, stage, report)
         except BaseException as error:
             if state is not None and ready.taught is not None:
@@ -342,6 +360,8 @@ def learn_rows(
             from .brief import show_run
 
             show_run({**record, "out": directory.shown}, verbose=verbose)
+    if ended.interrupted is not None and watch is not None:
+        raise KeyboardInterrupt
     if ended.interrupted is not None:
         from .app import INTERRUPTED
 
@@ -351,6 +371,16 @@ def learn_rows(
             where += f"; privol resume {where} continues it"
         click.echo(f"privol: error: interrupted after row {made.n_rows_:,}; {left} in {where}", err=True)
         raise click.exceptions.Exit(INTERRUPTED)
+
+
+def _both(
+    tick: Callable[[Any, Any], None], watch: Callable[[Any, dict[str, Any]], None], inputs: dict[str, Any]
+) -> Callable[[Any, Any], None]:
+    def both(learner: Any, stream: Any) -> None:
+        tick(learner, stream)
+        watch(learner, inputs)
+
+    return both
 
 
 def _report(directory: RunDirectory, ready: Ready, ended: _Ended, **about: Any) -> dict[str, Any]:

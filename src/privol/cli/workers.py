@@ -130,6 +130,7 @@ def learn_parts(
     horizon: int | None,
     seed: int | None,
     checkpoint: int,
+    show_releases: bool,
     as_json: bool,
     verbose: bool,
     quiet: bool,
@@ -182,7 +183,10 @@ def learn_parts(
         made.ledger = stack.enter_context(closing(Ledger(adjacency=made.adjacency, journal=journal)))
         state: Any = None
         if checkpoint:
-            state = State(directory.path, every=checkpoint, inputs=inputs, context=command)
+            shows = {"show_releases": show_releases}
+            state = State(directory.path, every=checkpoint, inputs=inputs, context=command, **shows)
+        elif show_releases:
+            raise click.UsageError("--show-releases shows what is kept: leave --checkpoint 0 out")
         start = time.perf_counter()
 
         def described() -> dict[str, Any]:

@@ -28,6 +28,7 @@ from ._account import Account
 from ._admission import refusal
 from ._entries import LedgerEntry, Share, Spent, compose, describe
 from ._groups import PLACE, facts_beside, held_by, shares_of, squares_of
+from ._html import ledger_html
 from ._journal import FORMAT, Journal, Record, as_json, read_journal, reading
 from ._remaining import difference_down, left, root_up
 from ._shared import Shared
@@ -306,6 +307,10 @@ class Ledger(Shared):
             limit = f"epsilon={self._limit[0]:g}, delta={self._limit[1]:g}"
             limit += f", slack={self._slack:g}" if self._slack > 0.0 else ""
         return f"<Ledger ({limit}, adjacency={self.adjacency!r}) of {len(self._accounts)} accounts>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the limit, the runs, and the sentence to unfold."""
+        return ledger_html(self)
 
     def _same_process(self, what: str) -> None:
         if os.getpid() != self._pid:

@@ -6,6 +6,7 @@ still learning, its secrets included, so that it survives a crash. :class:`Seale
 release one model and cannot resume.
 """
 
+from ._checkpoints import RELEASED
 from ._claims import claims_of, fit_record, run_record, save_run
 from ._kept_run import State
 from ._models import (
@@ -22,6 +23,7 @@ from ._sealed import SealedRelease
 
 __all__ = [
     "FORMAT",
+    "RELEASED",
     "VERSION",
     "SealedRelease",
     "State",

@@ -17,13 +17,16 @@ from numpy.typing import NDArray
 
 from .._files import sync_folder, write_atomically
 from ..errors import StateError
+from ..learners.keeping import Export
 from ..ledger import Account
-from ._models import ARRAYS, RECORD, digest_of, read_record
+from ._models import ARRAYS, RECORD, Learner, digest_of, read_record, write_export
 
-__all__ = ["Arrays", "Checkpoints", "noise_digest", "state_digest"]
+__all__ = ["RELEASED", "Arrays", "Checkpoints", "noise_digest", "state_digest"]
 
 FORMAT, VERSION = "privol.state", 3
 FOLDER, PLAN = "secret", "run.json"
+#: The folder of the model that a run which lasts has released last: public.
+RELEASED = "released"
 #: Identifies the rows that taught the encoding of a run; it is older than the run itself.
 TAUGHT = "taught.json"
 #: The description of a run that is about to end; it comes out with the model, as ``run.json`` of the directory.
@@ -133,7 +136,7 @@ class Checkpoints:
 
     def clear_drafts(self) -> None:
         """Remove files that a crash left unfinished."""
-        for folder in (self._directory, self.folder):
+        for folder in (self._directory, self.folder, self._directory / RELEASED):
             for draft in folder.glob(".*.tmp"):
                 if _DRAFT.fullmatch(draft.name):
                     draft.unlink()
@@ -142,6 +145,23 @@ class Checkpoints:
         """Remove a model that was sealed but never shown: its run continues, or ends without it."""
         for name in (DESCRIBED, RECORD, ARRAYS):
             (self.folder / name).unlink(missing_ok=True)
+
+    def show_release(self, learner: Learner, export: Export, inputs: dict[str, Any] | None) -> None:
+        """Replace the model that others see while the run lasts."""
+        folder = self._directory / RELEASED
+        if not folder.exists():
+            folder.mkdir(exist_ok=True)
+            sync_folder(self._directory)
+        write_export(learner, export, folder, inputs)
+
+    def hide_release(self) -> None:
+        """Remove that model: the run has ended, and has another."""
+        folder = self._directory / RELEASED
+        if folder.exists():
+            for name in (RECORD, ARRAYS):  # the record first: without it there is no model
+                (folder / name).unlink(missing_ok=True)
+            with suppress(OSError):  # somebody has put other files there
+                folder.rmdir()
 
     def show_model(self, account: Account | None) -> None:
         """Let a sealed model out, with its description: the account is closed, and counts all that was released.

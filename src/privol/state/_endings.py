@@ -131,6 +131,7 @@ class Ends(ABC):
         return False
 
     def _wipe(self) -> None:
+        self._files.hide_release()
         self._company.leave()
         self._files.clear(taught=True)
         if not self._joined.open:  # otherwise leave() releases the directory

@@ -82,6 +82,10 @@ class State(KnowsTaught, GoesOn, Ends):
         disk, so that a cap on rows per user holds. Not for runs that are evaluated, learn rows several times, or have
         ``[delay]``; afterwards the run can be resumed only so. Of a database the keys of the earlier rows are compared,
         but not their other columns. None (default): for databases, unless one of these forbids it.
+    show_releases : bool, default=False
+        Whether the folder ``released`` has the model that was released last while the run lasts, as :func:`save_model`
+        writes it, so that others can use it (``privol serve``). It is replaced after every block of the stream in which
+        a model was released, which is kept first, and removed when the run ends.
 
     Notes
     -----
@@ -106,9 +110,11 @@ class State(KnowsTaught, GoesOn, Ends):
         inputs: dict[str, Any] | None = None,
         context: dict[str, Any] | None = None,
         rest: bool | None = None,
+        show_releases: bool = False,
     ) -> None:
         self.directory = Path(directory)
         self._rest = rest
+        self._shows = show_releases
         self._every = integer(every=every, at_least=1)
         self._seconds = number(seconds=seconds, above=0.0, infinite=True)
         self._inputs: dict[str, Any] | None = json.loads(json.dumps(inputs))  # as they will be read again
@@ -131,6 +137,7 @@ class State(KnowsTaught, GoesOn, Ends):
         self._kept = -1  # rows of the last checkpoint
         self._company = Alone(self._every, self._seconds)  # the processes that keep the same run
         self._ending = False
+        self._shown = -1  # number of releases of the model that is shown
         self._caught_up = 0  # number of rows that the journal knows
         self._verified = 0  # number of rows that this process has verified to be the run's
         self._joined = Joined(self._files.folder)
@@ -434,9 +441,10 @@ class State(KnowsTaught, GoesOn, Ends):
                 self.wait()
                 self._verified = rows
             return rows == self._caught_up
-        if released or self._pressed or self._company.due(rows, self._kept):
+        shows = self._shows and run.state.n_releases > max(self._shown, 0)
+        if released or shows or self._pressed or self._company.due(rows, self._kept):
             self.commit(run)
-        if released:
+        if released or shows:
             self.wait()
         return released
 
@@ -463,6 +471,10 @@ class State(KnowsTaught, GoesOn, Ends):
         run.account.commit(counts, **facts, digest=digest.hexdigest())
         run.handed = export
         self._verified = export.n_rows
+        if self._shows and export.n_releases > max(self._shown, 0):  # the journal has paid for it by now
+            assert self._learner is not None
+            self._files.show_release(self._learner, export, self._inputs)
+            self._shown = export.n_releases
         self._files.keep_only(facts["checkpoint"])
         self._settle(where)
 
