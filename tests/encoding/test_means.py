@@ -11,13 +11,13 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.encoding.test_private_encoding import learn, plan, rows_of
 
 from privol.encoding import PrivateEncoder
 from privol.encoding.means import MOST_DENSE_FEATURES, _roundest
 from privol.encoding.schema_parts import Hashed, Knots
 from privol.errors import InvalidParameter
 from privol.streams import Schema, open_stream
+from tests.encoding.test_private_encoding import learn, plan, rows_of
 
 
 def rows(source, schema, **words):

@@ -32,7 +32,7 @@ def provenance(files: list[Path], revision: str, epoch: int, builders: dict[str,
     own = subprocess.run(["cc", "--version"], capture_output=True, text=True, check=False).stdout.split("\n")[0]
     tools = [{"uri": f"compiler:{own}"}, {"uri": f"compiler:zig {run([*zig(), 'version']).strip()}"}]
     for name, python in sorted(builders.items()):
-        listed = run([str(python), "-m", "pip", "list", "--format", "freeze"]).split()
+        listed = run([sys.executable, "-m", "pip", "--python", str(python), "list", "--format", "freeze"]).split()
         tools.append({"uri": f"python:{name}", "annotations": {"packages": sorted(listed)}})
     return {
         "_type": "https://in-toto.io/Statement/v1",

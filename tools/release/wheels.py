@@ -60,8 +60,9 @@ def builder(python: str) -> Path:
     made = folder / "bin" / "python"
     if not (folder / "ready").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        run([python, "-m", "venv", str(folder)])
-        run([str(made), "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *requirements()])
+        run([python, "-m", "venv", "--without-pip", str(folder)])
+        installer = [sys.executable, "-m", "pip", "--python", str(made), "install", "--quiet"]
+        run([*installer, "--only-binary", ":all:", *requirements()])
         (folder / "ready").touch()
     return made
 
