@@ -118,8 +118,8 @@ def install(wheel: Path, room: Room, constraints: Path | None) -> str:
     """Install a wheel and its dependencies into the room, from wheels alone, and return what has been installed."""
     site = folder_of(room) / "opt" / "site"
     shutil.rmtree(site, ignore_errors=True)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(site), "--only-binary", ":all:"]
-    command += ["--implementation", "cp", "--python-version", room.python]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--target", str(site)]
+    command += ["--only-binary", ":all:", "--implementation", "cp", "--python-version", room.python]
     command += [part for abi in (room.tag, "abi3", "none") for part in ("--abi", abi)]
     command += [part for platform in platforms(room.machine) for part in ("--platform", platform)]
     command += ["--constraint", str(constraints)] if constraints else []

@@ -55,8 +55,10 @@ def requirements() -> list[str]:
 
 def builder(python: str) -> Path:
     """Return the interpreter of a virtual environment that has what a build needs; it is kept for the next build."""
-    told = run([python, "-c", "import sys, sysconfig; print(sysconfig.get_config_var('SOABI'), sys.version)"])
-    folder = KEPT / f"env-{told.split()[0]}"
+    told = run([python, "-c", "import sysconfig; print(sysconfig.get_config_var('SOABI'))"]).strip()
+    if not re.fullmatch(r"cpython-\d+t?-[\w-]+", told):
+        sys.exit(f"{python} is no CPython that wheels are built for: {told}")
+    folder = KEPT / f"env-{told}"
     made = folder / "bin" / "python"
     if not (folder / "ready").exists():
         shutil.rmtree(folder, ignore_errors=True)
