@@ -35,8 +35,6 @@ else:
     usual, small = ["-O2"], ["-Os"]
     # What a module does not call is left out of it: 6 % of a wheel.
     flags += ["-ffunction-sections", "-fdata-sections"]
-    # No exception passes through C: the tables for unwinding its stack would be 3 % of a wheel.
-    flags += ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
     # Nobody reads errno or the floating-point flags; with them in mind, compilers leave loops with comparisons scalar.
     flags += ["-fno-math-errno", "-fno-trapping-math"]
     flags += ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]

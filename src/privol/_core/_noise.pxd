@@ -81,9 +81,7 @@ cdef extern from "noise/pv_mixture.h" nogil:
         PV_SPHERE
 
     int64_t pv_mixture_words(pv_mixture kind, int64_t d) noexcept
-    pv_value pv_mixture_factor(
-        pv_mixture kind, int64_t d, const unsigned char *words, const pv_first_pass *level
-    ) noexcept
+    pv_value pv_mixture_factor(pv_mixture kind, int64_t d, const unsigned char *words) noexcept
     pv_status pv_mixture_round(pv_mixture kind, const pv_lattice *lattice, const double *u, int64_t d,
                                double magnitude, const unsigned char *words, double *out, pv_undecided *und,
                                pv_value *factor) noexcept

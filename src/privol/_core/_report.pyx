@@ -178,7 +178,7 @@ cdef class Report:
             return source.resolve(draws.undecided, stream, row, self.c.scale, decide)
         if draws.undecided.n == 0:
             return self.settle_side(draws, source, stream)
-        factor = pv_mixture_factor(PV_SPHERE if sphere else PV_L2_LAPLACE, self.c.d, words, draws.pass_)
+        factor = pv_mixture_factor(PV_SPHERE if sphere else PV_L2_LAPLACE, self.c.d, words)
         drawn = [pv_word(words + 8 * k) for k in range(self.c.d if sphere else self.c.words)]
         law = "sphere" if sphere else "l2_laplace"
         return source.resolve_mixture(

@@ -52,7 +52,7 @@ static void factors(pv_mixture kind) {
         const int64_t n = pv_mixture_words(kind, d);
         unsigned char *words = buffer(n, 8);
         fill(words, n, trial % 3 == 0);
-        const pv_value found = pv_mixture_factor(kind, d, words, pv_first_pass_level(0));
+        const pv_value found = pv_mixture_factor(kind, d, words);
         ++total;
         if (found.error < HUGE_VAL) {
             const range exact = factor(kind, d, words);
@@ -74,7 +74,7 @@ static void wide(pv_mixture kind) {
     unsigned char *words = buffer(n, 8);
     for (int trial = 0; trial < 3; ++trial) {
         fill(words, n, 0);
-        const pv_value found = pv_mixture_factor(kind, d, words, pv_first_pass_level(0));
+        const pv_value found = pv_mixture_factor(kind, d, words);
         const range exact = factor(kind, d, words);
         CHECK(found.error < 1e-13);
         CHECK(exact.low >= found.z * (1 - (long double)found.error) &&
@@ -91,10 +91,10 @@ static void deep(pv_mixture kind) {
         unsigned char *words = buffer(n, 8);
         for (int64_t i = first; i < n; ++i) {
             fill(words, n, 0);
-            CHECK(pv_mixture_factor(kind, d, words, pv_first_pass_level(0)).error < HUGE_VAL);
+            CHECK(pv_mixture_factor(kind, d, words).error < HUGE_VAL);
             memset(words + 8 * i, 0, 8);
             words[8 * i + 3] = (unsigned char)(random_word() & 0x7F);
-            CHECK(pv_mixture_factor(kind, d, words, pv_first_pass_level(0)).error == HUGE_VAL);
+            CHECK(pv_mixture_factor(kind, d, words).error == HUGE_VAL);
         }
         free(words);
     }
@@ -115,7 +115,7 @@ static void rounding(pv_mixture kind, const pv_first_pass *pass) {
         pv_value f;
         pv_status status = pv_mixture_round(kind, &lattice, u, d, 3.0, words, out, &und, &f);
         CHECK((status == PV_UNDECIDED) == (und.n > 0));
-        const pv_value own = pv_mixture_factor(kind, d, words, pv_first_pass_level(0));
+        const pv_value own = pv_mixture_factor(kind, d, words);
         CHECK(own.z == f.z && own.error == f.error);
         for (int64_t j = 0, k = 0; j < d; ++j) {
             if (k < und.n && und.coord[k] == j) {

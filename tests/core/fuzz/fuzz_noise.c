@@ -42,7 +42,7 @@ static void fuzz_round(const fuzz_problem *p, const pv_first_pass *pass, double 
 static void fuzz_check(const fuzz_problem *p, const double *out, const pv_undecided *und) {
     const long double h = p->lattice.step;
     pv_value factor = {1.0, p->lattice.uncertainty};
-    if (p->vectors) factor = pv_mixture_factor(p->kind, p->d, p->words, pv_first_pass_level(0));
+    if (p->vectors) factor = pv_mixture_factor(p->kind, p->d, p->words);
     for (int64_t j = 0, k = 0; j < p->d; ++j) {
         if (k < und->n && und->coord[k] == j) {
             CHECK(und->word[k] == pv_word(p->words + 8 * j) && und->x[k] == p->x[j]);
@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     p.words = buffer(used, 8);
     for (int64_t i = 0; i < 8 * used; ++i) p.words[i] = data[HEADER + i % (8 * room)];
     pv_value factor = {1.0, 0.0};
-    if (p.vectors) factor = pv_mixture_factor(p.kind, p.d, p.words, pv_first_pass_level(0));
+    if (p.vectors) factor = pv_mixture_factor(p.kind, p.d, p.words);
     for (int64_t j = 0; j < p.d; ++j) {
         const uint8_t *bytes = data + HEADER + 8 * (room + j % room);
         const double value = (double)(int64_t)pv_word(bytes) * 0x1p-63;

@@ -5,7 +5,6 @@
 
 #include "base/pv_level.h"
 #include "base/pv_math.h"
-#include "noise/pv_lattice.h"
 
 #define ROOT_HALF UINT32_C(0x3F3504F3) /* sqrt(1/2) */
 
@@ -79,11 +78,10 @@ static const pv_first_pass_bound bounds_v4[PV_LAWS] = {{3.5f, 0x1.4p-22f, 0x1p-3
 #endif
 
 static const pv_first_pass levels[] = {
-    {"baseline", bounds, run_baseline, quantile_baseline, round_baseline, values_baseline, add_baseline,
-     pv_lattice_value, 0},
+    {"baseline", bounds, run_baseline, quantile_baseline, round_baseline, values_baseline, add_baseline, 0},
 #if PV_TARGETS
-    {"x86-64-v3", bounds, run_v3, quantile_v3, round_v3, values_v3, add_v3, pv_lattice_value, 1},
-    {"x86-64-v4", bounds_v4, run_v4, quantile_v4, round_v4, values_v4, add_v4, pv_lattice_value, 2},
+    {"x86-64-v3", bounds, run_v3, quantile_v3, round_v3, values_v3, add_v3, 1},
+    {"x86-64-v4", bounds_v4, run_v4, quantile_v4, round_v4, values_v4, add_v4, 2},
 #endif
 };
 

@@ -60,7 +60,7 @@ int pv_lattice_within(const pv_lattice *lattice, const double *x, int64_t n) {
 static void decide(const pv_lattice *lattice, uint64_t word, double x, int64_t j, double *out, pv_undecided *und) {
     const double h = lattice->step, b = lattice->scale / h, place = x / h; /* exact: h is a power of two */
     const double whole = pv_round(place), rest = place - whole;            /* exact up to 2^50 */
-    const pv_value found = lattice->pass->value(lattice->law, word);
+    const pv_value found = pv_lattice_value(lattice->law, word);
     const double noise = b * found.z, sum = rest + noise, nearest = pv_round(sum);
     /* |b (1 + u) (z + e) - b z| <= b e (1 + u) + b z u for the error e of z and u of the scale; and four roundings of
      * 2^-53 of what is summed, doubled */

@@ -58,7 +58,7 @@ static pv_value sum_exponential(const unsigned char *words, int64_t n) {
     return (pv_value){found, middles * (1.0 + 0x1p-20) + roundings};
 }
 
-pv_value pv_mixture_factor(pv_mixture kind, int64_t d, const unsigned char *words, const pv_first_pass *pass) {
+pv_value pv_mixture_factor(pv_mixture kind, int64_t d, const unsigned char *words) {
     const pv_value none = {1.0, HUGE_VAL};
     pv_value square = {0.0, 0.0}; /* of the factor, or of its inverse; absolute error */
     const unsigned char *last = words;
@@ -75,7 +75,7 @@ pv_value pv_mixture_factor(pv_mixture kind, int64_t d, const unsigned char *word
         const int64_t stop = start + BLOCK < gaussians ? start + BLOCK : gaussians;
         pv_value part = {0.0, 0.0};
         for (int64_t j = start; j < stop; ++j) {
-            const pv_value z = pass->value(PV_GAUSSIAN, pv_word(last + 8 * j));
+            const pv_value z = pv_lattice_value(PV_GAUSSIAN, pv_word(last + 8 * j));
             part.z += z.z * z.z;
             part.error += (2.0 * fabs(z.z) + z.error) * z.error;
         }
@@ -95,7 +95,7 @@ pv_value pv_mixture_factor(pv_mixture kind, int64_t d, const unsigned char *word
 pv_status pv_mixture_round(pv_mixture kind, const pv_lattice *lattice, const double *u, int64_t d, double magnitude,
                            const unsigned char *words, double *out, pv_undecided *und, pv_value *factor) {
     pv_lattice own = *lattice;
-    *factor = pv_mixture_factor(kind, d, words, lattice->pass);
+    *factor = pv_mixture_factor(kind, d, words);
     own.scale *= factor->z;
     own.uncertainty = factor->error + 0x1p-52; /* of the product above */
     return pv_lattice_round(&own, u, 1.0, d, magnitude, words, out, und);

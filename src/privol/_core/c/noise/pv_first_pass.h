@@ -32,12 +32,6 @@ typedef struct pv_first_pass_bound {
 typedef uint64_t (*pv_first_pass_function)(pv_law law, const double *x, double h, double b, double uncertainty,
                                            const uint64_t *word, double *out, int64_t n);
 
-/* Z of a word in double precision, and a bound on its distance from every Z that starts with the word (infinite where
- * the word is too deep in the tail). */
-typedef struct pv_value {
-    double z, error;
-} pv_value;
-
 typedef struct pv_first_pass {
     const char *name;
     const pv_first_pass_bound *bounds; /* of each law */
@@ -52,9 +46,6 @@ typedef struct pv_first_pass {
     void (*values)(pv_law law, const void *words, float *z, int64_t n);
     uint64_t (*add)(pv_law law, const double *u, double s, double h, double b, double uncertainty, const float *z,
                     double *out, int64_t n);
-    /* pv_lattice_value (pv_lattice.h), of every level, for words that the first pass leaves undecided. Whoever has a
-     * level calls it here: its table of 32 KB is then linked into the module alone that chooses the level. */
-    pv_value (*value)(pv_law law, uint64_t word);
     int level; /* the index of this level */
 } pv_first_pass;
 

@@ -57,7 +57,12 @@ static inline int64_t pv_lattice_values_size(int64_t d) {
 pv_status pv_lattice_add(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
                          const unsigned char *words, const float *z, double *out, pv_undecided *und);
 
-/* Z of a word in double precision. Code that several modules link calls `value` of its pass instead. */
+/* Z of a word in double precision, and a bound on its distance from every Z that starts with the word (infinite where
+ * the word is too deep in the tail). */
+typedef struct pv_value {
+    double z, error;
+} pv_value;
+
 pv_value pv_lattice_value(pv_law law, uint64_t word);
 
 #endif

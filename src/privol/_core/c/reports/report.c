@@ -109,7 +109,7 @@ static side quick_side(const pv_report *plan, const double *v, double norm, int 
         for (int64_t j = 0; j < padded; ++j) x[j] = top[j] >> 31 ? -(double)z[j] : (double)z[j];
         for (int64_t j = 0; j < n; ++j) {
             if (z[j] <= bound->most) continue;
-            const pv_value found = pass->value(PV_GAUSSIAN, pv_word(words + 8 * j));
+            const pv_value found = pv_lattice_value(PV_GAUSSIAN, pv_word(words + 8 * j));
             if (!(found.error < 1e-7)) return OPEN; /* within the bound for the others */
             x[j] = found.z;
         }
@@ -126,12 +126,11 @@ static side quick_side(const pv_report *plan, const double *v, double norm, int 
     return decided(plan, (product[0] + product[1]) + (product[2] + product[3]), all, wrong, norm, both);
 }
 
-static side side_of(const pv_report *plan, const double *v, double norm, int both, const unsigned char *words,
-                    const pv_first_pass *pass) {
+static side side_of(const pv_report *plan, const double *v, double norm, int both, const unsigned char *words) {
     const int64_t d = plan->d;
     double product = 0.0, square = 0.0, wrong = 0.0;
     for (int64_t j = 0; j < d; ++j) {
-        const pv_value found = pass->value(PV_GAUSSIAN, pv_word(words + 8 * j));
+        const pv_value found = pv_lattice_value(PV_GAUSSIAN, pv_word(words + 8 * j));
         product += found.z * (norm > 0.0 ? v[j] : (double)(j == 0));
         square += found.z * found.z;
         wrong += found.error * found.error;
@@ -154,8 +153,8 @@ static pv_status cap(const pv_report *plan, pv_draws *draws, uint64_t row, const
         if (coin < plan->threshold) {
             const int both = coin >= coins.other;
             side found = OPEN;
-            if (coins.norm > 0.0) found = quick_side(plan, v, coins.norm, both, words, draws->pass);
-            if (found == OPEN) found = side_of(plan, v, coins.norm, both, words, draws->pass);
+            if (coins.norm > 0.0 && draws->pass) found = quick_side(plan, v, coins.norm, both, words, draws->pass);
+            if (found == OPEN) found = side_of(plan, v, coins.norm, both, words);
             if (found == OUTSIDE) continue;
             if (found == OPEN) {
                 for (int64_t j = 0; j < plan->d; ++j) und->x[j] = coins.norm > 0.0 ? v[j] : (double)(j == 0);
