@@ -14,7 +14,7 @@ import click
 
 from .._threads import set_threads
 from ..errors import PrivolError, StateError, StreamError
-from ..readers.source_urls import is_source, shown
+from ..readers.source_urls import is_url, shown
 from .options import OFFLINE
 from .outputs import RunDirectory
 from .resume import continue_run
@@ -236,7 +236,7 @@ def _learn_rows(ctx: click.Context, service: Any, run: str, source: str, inner: 
         return
     if kept is not None:
         _same_run(ctx, run, kept, given)
-        file = source if source == "-" or is_source(source) else str(Path(source).absolute())
+        file = source if source == "-" or is_url(source) else str(Path(source).absolute())
         how: dict[str, Any] = {"file": file, "plain": True, "rest": rest, "as_json": False, "quiet": True}
         continue_run(ctx.parent, run, kept, watch=service.offer, **how)
         return
