@@ -58,6 +58,8 @@ class Handler(BaseHTTPRequestHandler):
         if "breaks" in how and len(part) > how["breaks"]:
             part = part[: how["breaks"]]
             self.close_connection = True
+        if first < last and "then" in how:
+            how.pop("then")()
         self.wfile.write(part if ranges else body)
 
 
@@ -120,13 +122,15 @@ def test_a_server_that_stays_away_ends_the_stream(server, monkeypatch):
 
 def test_a_file_that_changes_is_no_longer_read(server, monkeypatch):
     monkeypatch.setattr(http_files, "PAUSE", 0.001)
-    server.how["breaks"] = 300_000
     stream = open_stream(server.url("/a/rows.csv"), target="y", block_rows=1000)
-    blocks = iter(stream)
-    next(blocks)
-    server.files["/a/rows.csv"] = ROWS.replace(b"\n150000,", b"\n150001,")
+    server.how["breaks"] = 300_000
+    # while the first part is sent, so that others come from the new file
+    server.how["then"] = lambda: server.files.update({"/a/rows.csv": ROWS.replace(b"\n50000,", b"\n50001,")})
+    found: list[Any] = []
     with pytest.raises(StreamError, match=r"row \d+: .*the file (has changed|was replaced)"):
-        list(blocks)
+        found.extend(block.X for block in stream)
+    read = [x for X in found for x in X.ravel().tolist()]
+    assert read == list(range(len(read)))  # no row of the new file
     with pytest.raises(StreamError, match="the file was replaced by another file since it was opened"):
         list(stream)
 

@@ -222,10 +222,14 @@ def test_entries_that_a_run_needs_and_that_are_gone_are_an_error(redis, visits, 
     redis.client.delete("visits")
     for i in range(3):
         redis.client.xadd("visits", ROWS[i], id=f"{i + 1}-0")  # another stream, whose ids begin again
+    feed = open_stream(redis.url(rows=3), schema=SCHEMA)._source._columns._feed
+    feed.seek({"id": ids[199], "added": 200})
+    with pytest.raises(StreamError, match=rf"its last entry was 3-0, and entry {ids[199]} was read"):
+        feed.read(1, 0.0)
     with pytest.raises(StreamError, match=rf"its last entry was 3-0, and entry {ids[199]} was read"):
         fit(visits, run)
     assert State(run).next_row() == 201
-    redis.client.xadd("others", ROWS[0])
+    redis.add("others", ROWS)
     with pytest.raises(StreamError, match=r"begun with stream 'visits', field None, and finds stream 'others'"):
         fit(redis.url("others", group="model", rows=N), run)
 

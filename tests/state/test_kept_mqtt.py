@@ -157,12 +157,11 @@ def test_messages_that_come_twice_are_learnt_once(broker, topic, whole, tmp_path
 
 def test_a_message_that_does_not_come_is_missed(broker, topic, tmp_path):
     broker.add(f"ward/{topic}", [*NUMBERED[:60], *NUMBERED[62:200]])
-    run = tmp_path / "RUN"
-    with pytest.raises(StreamError, match=r"message 63 came after message 60: 2 message\(s\) did not come\. The"):
-        fit(url_of(broker, topic), run, schema=STATED)
-    assert State(run).next_row() == 61
-    with pytest.raises(StreamError, match=r"message 63 came after message 60"):  # neither is it forgotten
-        fit(url_of(broker, topic), run, schema=STATED)
+    run, url = tmp_path / "RUN", url_of(broker, topic, 198)
+    for _ in range(2):  # neither is it forgotten
+        with pytest.raises(StreamError, match=r"message 63 came after message 60: 2 message\(s\) did not come\. The"):
+            fit(url, run, schema=STATED, rows=198)
+        assert State(run).next_row() == 61
 
 
 def test_numbers_may_be_a_property_of_the_message_and_unreadable_ones_are_set_aside(broker, topic, tmp_path):
