@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -16,6 +17,8 @@ from cli_tools import privol_cli, start
 from patience import WAIT
 from serving_tools import X, ask, rows_of, saved, told, wait_for
 
+import privol.cli.serve
+from privol.cli import main
 from privol.cli.app import BUDGET, DATA, IO, OK, USAGE
 from privol.ledger import Ledger
 from privol.state import State, load_learner, read_record
@@ -275,3 +278,17 @@ def test_a_run_with_a_budget_that_ends(tmp_path, monkeypatch):
         wait_for(lambda: told(known, "/healthz")["learning"] == "failed")
         assert rows_served(known) == 300
         assert ended(known, signal.SIGTERM) == BUDGET
+
+
+def test_without_its_extra(monkeypatch):
+    """The other commands work; this one says what to install."""
+
+    def missing(*given, **words):
+        raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
+
+    monkeypatch.setattr(privol.cli.serve, "_service", missing)
+    monkeypatch.setattr(sys, "argv", ["privol", "serve", "RUN"])
+    monkeypatch.setattr(signal, "signal", lambda *given: None)  # the process of the tests keeps its handlers
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    with pytest.raises(SystemExit, match=r"privol serve needs uvicorn: pip install 'privol\[serve\]'"):
+        main()
