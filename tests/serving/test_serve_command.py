@@ -11,6 +11,7 @@ import sys
 import threading
 from types import SimpleNamespace
 
+import auto_tools
 import numpy as np
 import pytest
 from cli_tools import privol_cli, start
@@ -225,6 +226,25 @@ def test_the_token_of_the_environment(tmp_path):
             assert token.encode() not in words.read()
         assert ended(known, signal.SIGTERM) == OK
     assert token not in text_of(known)
+
+
+def test_a_file_whose_columns_are_learnt(tmp_path):
+    """The encoding that the first rows teach is that of the requests, before the run has ended and after."""
+    table = auto_tools.table(2000)
+    table.assign(y=auto_tools.labels_of(table)).to_csv(tmp_path / "rows.csv", index=False)
+    asked = rows_of(*table[:9].replace({np.nan: None}).to_dict("records"))
+    words = ("--source", tmp_path / "rows.csv", "--", "--target", "y", "--epsilon", "20")
+    with served(tmp_path / "RUN", *words) as known:
+        listening(known)
+        wait_for(lambda: told(known, "/healthz")["learning"] == "ended")
+        answer = told(known, "/v1/predict", asked)
+        assert told(known, "/v1/models/model")["columns"] == ["age", "town", "dose"]
+        assert ended(known, signal.SIGTERM) == OK
+    table[:9].to_csv(tmp_path / "new.csv", index=False)
+    lines = privol_cli("predict", tmp_path / "RUN", tmp_path / "new.csv").stdout.splitlines()[1:]
+    assert [line.split(",")[0] for line in lines] == answer["predictions"]
+    assert [float(line.split(",")[1]) for line in lines] == [shares[1] for shares in answer["probabilities"]]
+    assert len(set(answer["predictions"])) == 2
 
 
 @pytest.mark.parametrize(
