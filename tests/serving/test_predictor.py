@@ -272,6 +272,30 @@ def test_bad_arrow(of_numbers, body, status, says):
     assert found.value.status == status
 
 
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.DictionaryArray.from_arrays(pa.array([0] * 1000), [LONG]),
+        pa.DictionaryArray.from_arrays(pa.array([0] * 1000), pa.array([LONG], pa.large_string())),
+        pa.DictionaryArray.from_arrays(pa.array([0] * 1000), pa.array([LONG], pa.string_view())),
+        pa.array([LONG] * 1000, pa.string_view()),
+    ],
+)
+def test_text_that_many_cells_share_is_not_written_out(of_columns, column):
+    """A small stream may stand for gigabytes: a hundred megabytes are refused, as many cells of a letter are not."""
+    table = pa.table({"age": column, "town": ["Oslo"] * 1000, "dose": [1] * 1000})
+    with pytest.raises(Refused, match="bytes of text") as found:
+        answer_to(ARROW, stream(table), of_columns, 1000)
+    assert found.value.status == 413
+    short = table.set_column(0, "age", pa.array(["7"] * 1000).dictionary_encode()).set_column(
+        1, "town", pa.array(["Oslo", None] * 500, pa.string_view())
+    )
+    assert len(answer_to(ARROW, stream(short), of_columns, 1000).predictions) == 1000
+
+
 def test_damaged_arrow_is_refused_or_answered(of_columns):
     """Every byte of a small stream, changed: nothing but an answer or a refusal comes of it."""
     table = pa.table({"age": [50.0, 60.0], "town": pa.array(["Oslo", "Narvik"]).dictionary_encode(), "dose": [1, 2]})

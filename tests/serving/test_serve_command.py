@@ -7,15 +7,19 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 
+import auto_tools
 import numpy as np
 import pytest
 from cli_tools import privol_cli, start
 from patience import WAIT
 from serving_tools import X, ask, rows_of, saved, told, wait_for
 
+import privol.cli.serve
+from privol.cli import main
 from privol.cli.app import BUDGET, DATA, IO, OK, USAGE
 from privol.ledger import Ledger
 from privol.state import State, load_learner, read_record
@@ -224,6 +228,25 @@ def test_the_token_of_the_environment(tmp_path):
     assert token not in text_of(known)
 
 
+def test_a_file_whose_columns_are_learnt(tmp_path):
+    """The encoding that the first rows teach is that of the requests, before the run has ended and after."""
+    table = auto_tools.table(2000)
+    table.assign(y=auto_tools.labels_of(table)).to_csv(tmp_path / "rows.csv", index=False)
+    asked = rows_of(*table[:9].replace({np.nan: None}).to_dict("records"))
+    words = ("--source", tmp_path / "rows.csv", "--", "--target", "y", "--epsilon", "20")
+    with served(tmp_path / "RUN", *words) as known:
+        listening(known)
+        wait_for(lambda: told(known, "/healthz")["learning"] == "ended")
+        answer = told(known, "/v1/predict", asked)
+        assert told(known, "/v1/models/model")["columns"] == ["age", "town", "dose"]
+        assert ended(known, signal.SIGTERM) == OK
+    table[:9].to_csv(tmp_path / "new.csv", index=False)
+    lines = privol_cli("predict", tmp_path / "RUN", tmp_path / "new.csv").stdout.splitlines()[1:]
+    assert [line.split(",")[0] for line in lines] == answer["predictions"]
+    assert [float(line.split(",")[1]) for line in lines] == [shares[1] for shares in answer["probabilities"]]
+    assert len(set(answer["predictions"])) == 2
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
@@ -275,3 +298,17 @@ def test_a_run_with_a_budget_that_ends(tmp_path, monkeypatch):
         wait_for(lambda: told(known, "/healthz")["learning"] == "failed")
         assert rows_served(known) == 300
         assert ended(known, signal.SIGTERM) == BUDGET
+
+
+def test_without_its_extra(monkeypatch):
+    """The other commands work; this one says what to install."""
+
+    def missing(*given, **words):
+        raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
+
+    monkeypatch.setattr(privol.cli.serve, "_service", missing)
+    monkeypatch.setattr(sys, "argv", ["privol", "serve", "RUN"])
+    monkeypatch.setattr(signal, "signal", lambda *given: None)  # the process of the tests keeps its handlers
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    with pytest.raises(SystemExit, match=r"privol serve needs uvicorn: pip install 'privol\[serve\]'"):
+        main()

@@ -12,6 +12,7 @@ LONGEST = (
     "verifying/test_kinds.py",
     "encoding/test_encoder_audit.py",
     "readers/test_stream_live.py",
+    "serving/test_serve_command.py",
     "readers/test_stream_files.py",
     "ledger/test_instants.py",
     "audit/test_audit.py",

@@ -25,11 +25,11 @@ __all__ = ["publish", "registry"]
 def publish(
     run: str, registry: str, name: str, key: str | None, current: bool, not_private: bool, as_json: bool
 ) -> None:
-    """Add the released model of RUN to a REGISTRY, as the next version of a name.
+    """Add the released model of RUN to a REGISTRY.
 
-    A version is the model, its guarantee and its model card, with digests of all three. It never changes. REGISTRY is
-    a directory, which is made if it does not exist. RUN may be learning still (with privol run --show-releases:
-    RUN/released).
+    It is the next version of a name: the model, its guarantee and its model card, with digests of all three. A version
+    never changes. REGISTRY is a directory, which is made if it does not exist. Of a run that lasts (with privol run
+    --show-releases) RUN/released has the model.
 
     \b
     Examples:
@@ -58,7 +58,9 @@ def publish(
 @click.option("--use", type=click.IntRange(min=1), metavar="NUMBER", help="Make this version of --name the current.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def registry(registry: str, public_key: str | None, name: str | None, use: int | None, as_json: bool) -> None:
-    """List the versions in a REGISTRY, and verify each; exit code 5 if one is damaged or not signed as it must be.
+    """Verify and list the versions in a REGISTRY.
+
+    Exit code 5 if one is damaged, or not signed as it must be.
 
     \b
     Examples:

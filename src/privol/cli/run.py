@@ -217,6 +217,7 @@ def run(out: str | None, threads: int | None, **options: Any) -> None:
         model.npz, model.json   the last released model and its guarantee
         ledger.jsonl            what was spent, which privol account explains
         private_metrics.json    with --private-metrics: may be published
+        released/               with --show-releases: the newest model, meanwhile
         metrics.json, plot.png  diagnostics, NOT PRIVATE (unless --no-diagnostics)
         run.json                what was run, and how it ended, as --json
 

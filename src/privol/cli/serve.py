@@ -99,7 +99,8 @@ def serve(run: str, words: tuple[str, ...], source: str | None, rest: bool, **op
     \b
     Examples:
         privol serve RUN
-        privol serve MODELS --public-key team.pem --token-file token --host 0.0.0.0
+        privol serve MODELS --public-key team.pem
+        privol serve RUN --host 0.0.0.0 --token-file token
         privol serve RUN --source clinic.csv -- --target outcome --release 1000
     """
     if source is None and (words or rest):
@@ -108,19 +109,19 @@ def serve(run: str, words: tuple[str, ...], source: str | None, rest: bool, **op
     given = None if source is None else _parsed(ctx, source, words)
     service = _service(run, learns=source is not None, **options)
     _log_to_stderr()
-    error: Exception | None = None
+    failed: list[Exception] = []
     try:
         with service:
             click.echo(f"privol serve: {service.url}", err=True)
             if given is not None and source is not None:
-                error = _learn(ctx, service, run, source, given, rest)
+                _learn(ctx, service, run, source, given, rest, failed)
             while service.running:
                 time.sleep(_TICK)
             raise OSError("the server has ended by itself")
     except KeyboardInterrupt:
         click.echo("privol serve: stopped", err=True)
-    if error is not None:
-        raise error
+    if failed:
+        raise failed[0]
 
 
 def _log_to_stderr() -> None:
@@ -189,9 +190,15 @@ def _parsed(ctx: click.Context, source: str, words: tuple[str, ...]) -> click.Co
 
 
 def _learn(
-    ctx: click.Context, service: Any, run: str, source: str, inner: click.Context, rest: bool
-) -> Exception | None:
-    """Learn until the rows end; an error that leaves a model to be served is returned, for the end."""
+    ctx: click.Context,
+    service: Any,
+    run: str,
+    source: str,
+    inner: click.Context,
+    rest: bool,
+    failed: list[Exception],
+) -> None:
+    """Learn until the rows end; an error that leaves a model to be served goes into ``failed``, for the end."""
     service.learning.state = "running"
     try:
         _learn_rows(ctx, service, run, source, inner, rest)
@@ -211,11 +218,11 @@ def _learn(
         comes_again = service.learning.offered or isinstance(error, (StreamError, OSError))
         if not comes_again or not any(slot.served for slot in service.shelf.slots.values()):
             raise
-        service.settle("failed")
+        failed.append(error)  # first: Ctrl-C may strike from here on
         click.echo(f"privol serve: learning has ended: {shown(_words(error), [source])}", err=True)
-        return error
-    service.settle("ended")
-    return None
+        service.settle("failed")
+    else:
+        service.settle("ended")
 
 
 def _words(error: BaseException) -> str:

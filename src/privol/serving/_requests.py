@@ -17,6 +17,7 @@ __all__ = ["ARROW", "JSON", "Refused", "answer_in_arrow", "answer_in_json", "ans
 
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 
+_MOST_TEXT = 64 << 20
 _RECORD_BATCH, _DICTIONARY_BATCH = 3, 2  # of the union MessageHeader in Message.fbs of Arrow
 
 
@@ -108,12 +109,15 @@ def _table(body: bytes, most: int) -> Any:
             if nested is not None:
                 raise Refused(422, f"column {nested!r}: found {reader.schema.field(nested).type}, allowed are numbers, "
                               "text, booleans, dates, times, and dictionaries of these")  # fmt: skip
-            batches, rows = [], 0
+            batches, rows, text = [], 0, 0
             for batch in reader:
                 rows += batch.num_rows
                 if rows > most:
                     _count(rows, most)
                 batch.validate(full=True)
+                text += sum(_text_of(pa, column) for column in batch.columns)
+                if text > _MOST_TEXT:
+                    raise Refused(413, f"the cells stand for more than {_MOST_TEXT:,} bytes of text")
                 batches.append(batch)
             _count(rows, most)
             return pa.Table.from_batches(batches, reader.schema)
@@ -132,6 +136,23 @@ def _flat(pa: Any, kind: Any) -> bool:
         or pa.types.is_large_string(kind)
         or pa.types.is_string_view(kind)
     )
+
+
+def _text_of(pa: Any, column: Any) -> int:
+    """Bytes of text that the cells stand for, where many of them may share the same: written out they are all there."""
+    import pyarrow.compute as pc
+
+    kind, n = column.type, len(column)
+    if pa.types.is_string_view(kind):
+        views = np.frombuffer(column.buffers()[1], dtype=np.int32).reshape(-1, 4)
+        return int(np.abs(views[column.offset : column.offset + n, 0].astype(np.int64)).sum())
+    if not pa.types.is_dictionary(kind):
+        return 0
+    values = column.dictionary
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        return pc.sum(pc.binary_length(values).take(column.indices).cast(pa.int64())).as_py() or 0
+    # of views the longest, at most: dictionaries of them are rare
+    return n * _text_of(pa, values)
 
 
 def _refuse_compressed(pa: Any, body: bytes) -> None:

@@ -288,7 +288,14 @@ class Service:
         """Serve what a kept run of this process has released by now; for callbacks of ``fit_stream``.
 
         A model that cannot be served ends nothing: health says so, and the log why.
+
+        Raises
+        ------
+        OSError
+            If the service does not run: nobody would see what is learnt.
         """
+        if not self.running:
+            raise OSError(errno.EPIPE, "the service does not run", self.url)
         self.learning.state = "running"
         self.learning.offer(self.shelf, self._name, learner, inputs)
 
