@@ -71,8 +71,11 @@ def told_by(command: list[str], folder: str) -> str:
     return done.stdout.strip()
 
 
-def drive(chosen: list[str] | None) -> None:
-    """Compile drivers for every platform, run them where that can be done, and compare what they say."""
+def drive(chosen: list[str] | None, only: str | None) -> None:
+    """Compile drivers for platforms (those whose name has the words), run them where it can be done, and compare."""
+    platforms = [platform for platform in PLATFORMS if only is None or only in platform.name]
+    if not platforms:
+        sys.exit(f"no platform has {only!r} in its name: {', '.join(platform.name for platform in PLATFORMS)}")
     drivers = chosen or sorted(path.stem.removeprefix("test_") for path in DRIVERS.glob("test_*.c"))
     own = os.environ.get("CC", "cc").split()
     with tempfile.TemporaryDirectory() as folder:
@@ -83,7 +86,7 @@ def drive(chosen: list[str] | None) -> None:
             driver: told_by([linked(own, driver, kernels, place / "own", libraries)], folder) for driver in drivers
         }
     print(f"{len(drivers)} drivers, compiled by {' '.join(own)}, on this machine: {' '.join(expected.values())}")
-    for platform in PLATFORMS:
+    for platform in platforms:
         runs = platform.runner is not None and (not platform.runner or shutil.which(platform.runner[0]) is not None)
         compiler = [*zig(), "cc", "-target", platform.triple]
         flags = ["-static"] if platform.static else []
