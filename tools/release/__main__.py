@@ -105,6 +105,10 @@ def write_papers(options: argparse.Namespace) -> None:
     own = [path for path in files if "manylinux" in path.name and path.stem.endswith("x86_64")]
     if not own:
         sys.exit(f"{options.folder} has no wheel for this machine to list the dependencies of")
+    with tempfile.TemporaryDirectory() as name:  # the notes must not name a commit that the files are not from
+        sdist = wheels.build_sdist(wheels.builder(sys.executable), revision, epoch, Path(name))
+        if [papers.digest(path) for path in files if path.name.endswith(".tar.gz")] != [papers.digest(sdist)]:
+            sys.exit(f"the sdist in {options.folder} is not that of the commit {revision}")
     builders = {path.name: path / "bin" / "python" for path in wheels.KEPT.glob("env-*")}
     written = {
         "SHA256SUMS": papers.sums(files),
