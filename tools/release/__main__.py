@@ -105,6 +105,10 @@ def write_papers(options: argparse.Namespace) -> None:
     own = [path for path in files if "manylinux" in path.name and path.stem.endswith("x86_64")]
     if not own:
         sys.exit(f"{options.folder} has no wheel for this machine to list the dependencies of")
+    with tempfile.TemporaryDirectory() as name:  # the notes must not name a commit that the files are not from
+        sdist = wheels.build_sdist(wheels.builder(sys.executable), revision, epoch, Path(name))
+        if [papers.digest(path) for path in files if path.name.endswith(".tar.gz")] != [papers.digest(sdist)]:
+            sys.exit(f"the sdist in {options.folder} is not that of the commit {revision}")
     builders = {path.name: path / "bin" / "python" for path in wheels.KEPT.glob("env-*")}
     written = {
         "SHA256SUMS": papers.sums(files),
@@ -149,7 +153,8 @@ def main() -> None:
     installing.set_defaults(do=install_all)
     driving = commands.add_parser("kernels", help="the C drivers on every target")
     driving.add_argument("--driver", action="append", help="some of them; all, if none is given")
-    driving.set_defaults(do=lambda options: kernels.drive(options.driver))
+    driving.add_argument("--only", help="platforms whose name has these words")
+    driving.set_defaults(do=lambda options: kernels.drive(options.driver, options.only))
     writing = commands.add_parser("papers", help="digests, provenance, bill of materials")
     writing.add_argument("folder", type=Path)
     writing.set_defaults(do=write_papers)

@@ -45,7 +45,7 @@ static void shrink(double *x, int64_t d, double radius) {
         for (int64_t i = 0; i < d; ++i) x[i] *= radius / norm;
 }
 
-static int finite(const double *x, int64_t n) {
+static int all_finite(const double *x, int64_t n) {
     double sum = 0.0; /* zero, unless an entry is not finite */
     for (int64_t i = 0; i < n; ++i) sum += x[i] * 0.0;
     return sum == 0.0;
@@ -112,19 +112,19 @@ static int by_eigenvalues(pv_ridge *ridge, const double *moments, double most, d
 
 pv_status pv_ridge_solve(pv_ridge *ridge, const double *moments, double most, double shift, double radius, double *x) {
     const int64_t d = ridge->d;
-    if (!finite(moments, pv_moments_size(d))) return PV_NOT_FINITE;
+    if (!all_finite(moments, pv_moments_size(d))) return PV_NOT_FINITE;
     if (!by_cholesky(ridge, moments, shift, radius, x)) {
         ++ridge->n_indefinite;
         if (!by_eigenvalues(ridge, moments, most, shift, radius, x)) return PV_NOT_FINITE;
     }
-    return finite(x, d) ? PV_OK : PV_NOT_FINITE;
+    return all_finite(x, d) ? PV_OK : PV_NOT_FINITE;
 }
 
 pv_status pv_ridge_solve_as_printed(pv_ridge *ridge, const double *moments, double shift, double *x) {
     int d = ridge->d, one = 1, info;
     double *a = ridge->matrix;
     char lower = 'L';
-    if (!finite(moments, pv_all_moments_size(d))) return PV_NOT_FINITE;
+    if (!all_finite(moments, pv_all_moments_size(d))) return PV_NOT_FINITE;
     for (int64_t i = 0; i < d; ++i)
         for (int64_t j = 0; j < d; ++j)
             a[i * d + j] = 0.5 * (moments[i * d + j] + moments[j * d + i]) + (i == j ? shift : 0.0);
@@ -135,7 +135,7 @@ pv_status pv_ridge_solve_as_printed(pv_ridge *ridge, const double *moments, doub
         x[i] = moments[(int64_t)d * d + i];
     }
     ridge->lapack.gesv(&d, &one, a, &d, ridge->integers, x, &d, &info);
-    if (info != 0 || !finite(x, d))
+    if (info != 0 || !all_finite(x, d))
         for (int64_t i = 0; i < d; ++i) x[i] = 0.0;
     return PV_OK;
 }
