@@ -194,8 +194,9 @@ def module(folder: Path, code: str = CODE, *flags: str) -> bytes:
     ("code", "flags", "told"),
     [
         (CODE, ["-s"], None),
+        (CODE, ["-s", "-Wl,-rpath,$ORIGIN"], None),
         (CODE, [], "it is not stripped"),
-        (CODE, ["-s", "-Wl,-rpath,/opt/of/mine"], "in a folder of the build machine"),
+        (CODE, ["-s", "-Wl,-rpath,/opt/of/mine"], "elsewhere than beside itself"),
         (CODE, ["-s", "-Wl,--no-as-needed", "-lm"], r"needs libm\.so\.6"),
         (CODE + "int leak(void) { return 2; }", ["-s"], "exports leak"),
         (CODE + 'const char *PyInit_x(void) { return "/tmp/builder/x.c"; }', ["-s"], "holds a path .*/tmp/builder/x.c"),

@@ -1,4 +1,4 @@
-"""What a wheel may hold: the package alone, modules that need the C library alone, nothing of the build machine."""
+"""What a wheel may hold: the package alone, modules that need the C library and their kernels, nothing of the builder."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ LARGEST = 3_000_000
 DATA = "privol/data/"
 #: How ELF names processors.
 ELF = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
-#: The C library, by the names that the two families of Linux give it, and the loader, which holds the stack's guard.
-NEEDED = re.compile(r"libc\.so\.6|libpthread\.so\.0|libc\.musl-\w+\.so\.1|ld-linux-[\w-]+\.so\.\d")
+#: The kernels; the C library, by the names of the two families of Linux; and the loader, which holds the stack's guard.
+NEEDED = re.compile(r"libprivol_kernels\.so|libc\.so\.6|libpthread\.so\.0|libc\.musl-\w+\.so\.1|ld-linux-[\w-]+\.so\.\d")
 #: Where builders work; a module must not know it.
 BUILDERS = re.compile(rb"/(?:root|home|tmp|work|usr/local|opt|build)/[\w./-]{3,}")
+#: The library of the kernels, which lies beside the modules.
+KERNELS = "privol/_core/libprivol_kernels.so"
 MODULE = re.compile(r"privol/_core/(\w+)\.(?:cpython-\d+t?-([\w-]+)|abi3)\.so")
 
 
@@ -33,14 +35,14 @@ def faults_of_module(name: str, code: bytes, machine: str) -> Iterator[str]:
             yield f"{name} has the section {section.name}: it is not stripped"
         if isinstance(section, DynamicSection):
             for tag in section.iter_tags():
-                if tag.entry.d_tag in ("DT_RPATH", "DT_RUNPATH"):
-                    yield f"{name} looks for libraries in a folder of the build machine ({tag.entry.d_tag})"
+                if tag.entry.d_tag == "DT_RPATH" or (tag.entry.d_tag == "DT_RUNPATH" and tag.runpath != "$ORIGIN"):
+                    yield f"{name} looks for libraries elsewhere than beside itself ({tag.entry.d_tag})"
                 if tag.entry.d_tag == "DT_NEEDED" and not NEEDED.fullmatch(tag.needed):
                     yield f"{name} needs {tag.needed}"
         if section.name == ".dynsym":
             for symbol in section.iter_symbols():
                 public = symbol["st_info"]["bind"] != "STB_LOCAL" and symbol["st_shndx"] != "SHN_UNDEF"
-                if public and not symbol.name.startswith("PyInit_"):
+                if public and not symbol.name.startswith("pv_" if name == KERNELS else "PyInit_"):
                     yield f"{name} exports {symbol.name}"
     for path in sorted(set(BUILDERS.findall(code))):
         yield f"{name} holds a path of the build machine: {path.decode()}"
@@ -67,6 +69,10 @@ def faults(wheel: Path, modules: set[str] | None = None) -> list[str]:
         for entry in entries:
             if not entry.filename.endswith(".so"):
                 continue
+            if entry.filename == KERNELS:
+                inside.add("libprivol_kernels")
+                found += faults_of_module(entry.filename, archive.read(entry), machine)
+                continue
             matched = MODULE.fullmatch(entry.filename)
             if matched is None or matched[2] not in (None, f"{machine}-linux-{family}"):
                 found.append(f"{entry.filename} would not be imported on {machine} with {family}")
@@ -80,7 +86,7 @@ def faults(wheel: Path, modules: set[str] | None = None) -> list[str]:
 
 def modules_of(core: Path) -> set[str]:
     """Return the compiled modules that a wheel of these sources has."""
-    return {path.stem for path in core.glob("*.pyx")} | {"_cyutility"}
+    return {path.stem for path in core.glob("*.pyx")} | {"_cyutility", "libprivol_kernels"}
 
 
 def sizes(wheel: Path) -> tuple[int, int]:
