@@ -205,7 +205,7 @@ def test_options_that_are_refused(server):
         open_stream(server.url("lines", rows=2, field="m"), target=0, format="csv")
     with pytest.raises(InvalidParameter, match=r"found format='npy', allowed for messages are csv, jsonl, arrow"):
         open_stream(server.url("lines", rows=2, field="m"), target=0, format="npy")
-    with pytest.raises(StreamError, match=r"has no end, so its rows cannot be counted: rows=N in the URL ends it"):
+    with pytest.raises(StreamError, match=r"has no end, so its rows cannot be counted: 'rows=N' in the URL ends it"):
         open_stream(server.url(), schema=SCHEMA).count_rows()
 
 

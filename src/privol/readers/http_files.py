@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from ..errors import InvalidParameter, StreamError
 from .base import arrow
-from .places import Place, State
+from .place_base import Place, State
 
 __all__ = ["HttpFile"]
 

@@ -117,8 +117,7 @@ class MessageColumns(ColumnsAround):
         if not self._feed.again and (options.names is None or format != "jsonl"):
             raise InvalidParameter(
                 f"{self._feed.name}: its messages come once, so none shows beforehand how they are written: they are "
-                "JSON objects (format='jsonl', --format jsonl), whose fields columns= names (--columns A,B,...; names "
-                "under [file] of a schema)"
+                "JSON objects (format='jsonl'), whose fields columns=, or a schema under [file], names"
             )
         if options.names is not None and (hidden := [n for n in self._feed.hidden if n not in options.names]):
             options = replace(options, names=(*options.names, *hidden))
@@ -144,10 +143,7 @@ class MessageColumns(ColumnsAround):
 
     def count(self) -> int:
         if self._rows is None:
-            raise StreamError(
-                f"{self.name}: has no end, so its rows cannot be counted: rows=N in the URL ends it (--horizon N does; "
-                "--horizon auto lets it go on)"
-            )
+            raise StreamError(f"{self.name}: has no end, so its rows cannot be counted: 'rows=N' in the URL ends it")
         return self._rows
 
     def sample(self, rows: int) -> Any:

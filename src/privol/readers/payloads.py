@@ -259,8 +259,8 @@ def payloads_of(
             format = "jsonl"
         else:
             raise InvalidParameter(
-                f"{name}: the messages do not begin as JSON objects or Arrow IPC streams: format='csv' (--format csv) "
-                "says that they are lines of CSV, columns= names them"
+                f"{name}: the messages do not begin as JSON objects or Arrow IPC streams: format='csv' says that "
+                "they are lines of CSV, columns= names them"
             )
         inferred = ("format",)
     if format not in ("csv", "jsonl", "arrow"):
@@ -268,8 +268,8 @@ def payloads_of(
     if format == "csv":
         if names is None:
             raise InvalidParameter(
-                f"{name}: messages of CSV have no header: columns= (--columns A,B,...; names under [file] of a "
-                "schema) names all of them in their order"
+                f"{name}: messages of CSV have no header: columns=, or a schema under [file], names all of "
+                "them in their order"
             )
         return format, _Csv(facts, options), facts
     if first is None and (names is None or format == "arrow"):

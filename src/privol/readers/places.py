@@ -1,4 +1,4 @@
-"""Where the bytes of a file are: on disk, or behind a URL that pyarrow's file systems know."""
+"""Where the bytes of a file are: on disk, on a web server, or behind a URL that pyarrow's file systems know."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import glob
 import os
 import re
 import stat
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath, PurePosixPath
@@ -15,6 +14,8 @@ from urllib.parse import urlsplit
 
 from ..errors import StreamError
 from .base import arrow, plainly
+from .http_files import HttpFile
+from .place_base import Place, State
 
 __all__ = ["Folder", "LocalFile", "Place", "State", "place_of"]
 
@@ -25,77 +26,6 @@ _WEB = ("http://", "https://")
 _GOOGLE, _PATIENCE = ("gs://", "gcs://"), "retry_limit_seconds=30"
 # Files that programs leave beside the data: hidden ones, and _SUCCESS, _metadata and the like.
 _IGNORED = (".", "_")
-
-
-class State(NamedTuple):
-    """The values that show whether a file has changed."""
-
-    identity: tuple[int, ...]
-    size: int
-    changed: int | None
-
-
-class Place(ABC):
-    """Where the bytes of a file are, or a folder of them.
-
-    Attributes
-    ----------
-    name : str
-        For messages: without folders, and without anything else that a URL may hold.
-    far : bool
-        Whether each read is a request.
-    """
-
-    name: str
-    far: bool
-
-    @property
-    def suffix(self) -> str:
-        """The suffix of the name, in lower case."""
-        return PurePosixPath(self.name).suffix.lower()
-
-    def file(self) -> State:
-        """Return the state of a non-empty file, or raise StreamError."""
-        state = self.state()
-        if not state.size:
-            raise StreamError(f"{self.name}: the file is empty")
-        return state
-
-    @abstractmethod
-    def state(self) -> State:
-        """Return the state of a file, or raise StreamError where there is none."""
-
-    @abstractmethod
-    def open(self) -> BinaryIO:
-        """Return the opened file; raise OSError where it cannot be opened."""
-
-    @abstractmethod
-    def native(self) -> Any:
-        """Return the file opened by pyarrow."""
-
-    @abstractmethod
-    def path(self, what: str) -> Path:
-        """Return the path of a file that can be mapped into memory; messages name ``what`` needs it."""
-
-    @abstractmethod
-    def key(self) -> PurePath:
-        """Return the key by which files are sorted."""
-
-    @abstractmethod
-    def is_folder(self) -> bool:
-        """Whether this is a folder."""
-
-    @abstractmethod
-    def listed(self) -> list[Place]:
-        """Return the contents of a folder, in no order; raise OSError where it cannot be read."""
-
-    def state_of(self, opened: BinaryIO) -> State:
-        """Return the state of what :meth:`open` returned."""
-        return self.state()
-
-    def unreadable(self, err: BaseException) -> StreamError:
-        """Return the error for a file that cannot be read."""
-        return StreamError(f"{self.name}: cannot be read: {getattr(err, 'strerror', None) or plainly(err)}")
 
 
 class Folder(NamedTuple):
@@ -248,8 +178,6 @@ def place_of(data: str | os.PathLike[str]) -> Place | Folder:
         found: list[Place] = [LocalFile(Path(path)) for path in glob.glob(data, recursive=True)]
         return _folder(Path(data).name, found, "no file has such a name")
     if url and str(data).lower().startswith(_WEB):
-        from .http_files import HttpFile
-
         return HttpFile(str(data))
     place = _of_url(str(data)) if url else LocalFile(Path(data))
     if not place.is_folder():
