@@ -161,7 +161,6 @@ LAZY = {
     ("auto", "privol"): "the command line needs other modules of it, and neither estimator",
     ("state", "privol"): "only a saved estimator of tables needs estimators, and learning saves none",
     ("learners", "sklearn"): "its metrics take longer to import than all else, and learning needs none",
-    ("readers", "privol"): "only URLs of web servers need a client of these, which is a place itself",
     ("readers", "sklearn"): "its hasher and its parser bring most of SciPy, which no other rows need",
     ("guarantees", "dp_accounting"): "optional: only runs of several kinds need it, for a tighter figure",
     ("explaining", "matplotlib"): "only a picture needs it, and an explanation is drawn by a method of its own",
