@@ -27,6 +27,9 @@ static void elementary(void) {
         double z = 1e9 * random_unit();
         CHECK(pv_round(z) == nearbyint(z));
         digest(pv_exp(x));
+        const double share = pv_exp(-fabs(x)); /* from 1 down to 1e-307 */
+        CHECK(ulps(pv_log_above_one(share), log1pl(share)) <= 4.0);
+        digest(pv_log_above_one(share));
         digest(pv_sigmoid(x));
         digest(pv_two_thirds(y));
         digest(pv_exp_near(small));
@@ -34,6 +37,7 @@ static void elementary(void) {
     }
     CHECK(pv_exp(0.0) == 1.0 && pv_exp(-1e9) == 0.0 && pv_exp(1e9) > 1e307 && isnan(pv_exp(NAN)));
     CHECK(pv_log(1.0) == 0.0 && pv_log(DBL_MIN) < -708.0 && pv_log(DBL_MAX) > 709.0);
+    CHECK(pv_log_above_one(0.0) == 0.0 && isnan(pv_log_above_one(NAN)));
     CHECK(pv_sigmoid(1e9) == 1.0 && pv_sigmoid(-1e9) == 0.0 && pv_sigmoid(0.0) == 0.5);
     CHECK(pv_round(0.5) == 0.0 && pv_round(1.5) == 2.0 && pv_round(-2.5) == -2.0);
     CHECK(pv_two_thirds(0.0) == 0.0 && fabs(pv_two_thirds(27.0) - 9.0) <= 4e-15);

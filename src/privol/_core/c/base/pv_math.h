@@ -75,6 +75,12 @@ static inline double pv_log(double x) {
     return (double)k * 6.93147180369123816490e-01 + (2.0 * s + (tail + (double)k * 1.90821492927058770002e-10));
 }
 
+/* log(1 + u) for 0 <= u <= 1, relative error a few ulp: what u loses in the sum is put back to first order. */
+static inline double pv_log_above_one(double u) {
+    double sum = 1.0 + u;
+    return pv_log(sum) + (u - (sum - 1.0)) / sum;
+}
+
 /* Logistic sigmoid 1 / (1 + exp(-x)); never overflows, relative error a few ulp in both tails. */
 static inline double pv_sigmoid(double x) {
     if (x >= 0.0) return 1.0 / (1.0 + pv_exp(-x));

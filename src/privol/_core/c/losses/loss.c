@@ -17,7 +17,7 @@ static inline double off_by(double own, double far) { return own + TINY + far * 
 static double logistic_value(const pv_loss *loss, double p, double y) {
     (void)loss;
     double m = y * p;
-    return m > 0 ? log1p(exp(-m)) : log1p(exp(m)) - m;
+    return m > 0 ? pv_log_above_one(pv_exp(-m)) : pv_log_above_one(pv_exp(m)) - m;
 }
 
 static double logistic_slope(const pv_loss *loss, double p, double y) {
