@@ -48,7 +48,8 @@ ONLY = {
     "_vocabulary": set(),  # words alone
     "_threads": {"errors", "_validate"},
     "_core": {"errors"},  # arithmetic, which never knows what epsilon is
-    "readers": {"errors", "_core", "_sparse", "_validate", "_values"},  # a kernel reads plain lines
+    # a kernel reads plain lines; messages that are set aside are written for good
+    "readers": {"errors", "_core", "_files", "_sparse", "_validate", "_values"},
     # a schema may be learnt under a guarantee: noise, and a ledger that pays
     "encoding": {
         "readers",

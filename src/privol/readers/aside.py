@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from .._files import write_atomically
 from ..errors import InvalidParameter
 from .payloads import Payload
 
@@ -46,21 +46,8 @@ class Aside:
             content = json.dumps(fields).encode()
         else:
             content = payload or b""
-        self._write(f"{stem}.message", content)
-        self._write(f"{stem}.reason", (why + "\n").encode())
-
-    def _write(self, name: str, content: bytes) -> None:
-        path, draft = self._folder / name, self._folder / f".{name}.tmp"
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_atomically(self._folder / f"{stem}.message", content, mode=0o600)
+        write_atomically(self._folder / f"{stem}.reason", (why + "\n").encode(), mode=0o600)
 
 
 def _text(found: bytes) -> str:
