@@ -196,7 +196,7 @@ def module(folder: Path, code: str = CODE, *flags: str) -> bytes:
         (CODE, ["-s"], None),
         (CODE, [], "it is not stripped"),
         (CODE, ["-s", "-Wl,-rpath,/opt/of/mine"], "in a folder of the build machine"),
-        (CODE, ["-s", "-Wl,--no-as-needed", "-lm"], r"needs libm\.so\.6"),
+        (CODE, ["-s", "-Wl,--no-as-needed", "-lresolv"], r"needs libresolv\.so\.2"),
         (CODE + "int leak(void) { return 2; }", ["-s"], "exports leak"),
         (CODE + 'const char *PyInit_x(void) { return "/tmp/builder/x.c"; }', ["-s"], "holds a path .*/tmp/builder/x.c"),
     ],

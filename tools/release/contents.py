@@ -14,7 +14,7 @@ DATA = "privol/data/"
 #: How ELF names processors.
 ELF = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
 #: The C library, by the names that the two families of Linux give it, and the loader, which holds the stack's guard.
-NEEDED = re.compile(r"libc\.so\.6|libpthread\.so\.0|libc\.musl-\w+\.so\.1|ld-linux-[\w-]+\.so\.\d")
+NEEDED = re.compile(r"lib[cm]\.so\.6|libpthread\.so\.0|libc\.musl-\w+\.so\.1|ld-linux-[\w-]+\.so\.\d")
 #: Where builders work; a module must not know it.
 BUILDERS = re.compile(rb"/(?:root|home|tmp|work|usr/local|opt|build)/[\w./-]{3,}")
 MODULE = re.compile(r"privol/_core/(\w+)\.(?:cpython-\d+t?-([\w-]+)|abi3)\.so")
