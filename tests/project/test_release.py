@@ -197,7 +197,7 @@ def module(folder: Path, code: str = CODE, *flags: str) -> bytes:
         (CODE, ["-s", "-Wl,-rpath,$ORIGIN"], None),
         (CODE, [], "it is not stripped"),
         (CODE, ["-s", "-Wl,-rpath,/opt/of/mine"], "elsewhere than beside itself"),
-        (CODE, ["-s", "-Wl,--no-as-needed", "-lm"], r"needs libm\.so\.6"),
+        (CODE, ["-s", "-Wl,--no-as-needed", "-lresolv"], r"needs libresolv\.so\.2"),
         (CODE + "int leak(void) { return 2; }", ["-s"], "exports leak"),
         (CODE + 'const char *PyInit_x(void) { return "/tmp/builder/x.c"; }', ["-s"], "holds a path .*/tmp/builder/x.c"),
     ],

@@ -14,7 +14,7 @@ DATA = "privol/data/"
 #: How ELF names processors.
 ELF = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
 #: The kernels; the C library, by the names of the two families of Linux; and the loader, which holds the stack's guard.
-NEEDED = re.compile(r"lib(privol_kernels\.so|c\.so\.6|pthread\.so\.0|c\.musl-\w+\.so\.1)|ld-linux-[\w-]+\.so\.\d")
+NEEDED = re.compile(r"lib(privol_kernels\.so|[cm]\.so\.6|pthread\.so\.0|c\.musl-\w+\.so\.1)|ld-linux-[\w-]+\.so\.\d")
 #: Where builders work; a module must not know it.
 BUILDERS = re.compile(rb"/(?:root|home|tmp|work|usr/local|opt|build)/[\w./-]{3,}")
 #: The library of the kernels, which lies beside the modules.
