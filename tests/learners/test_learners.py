@@ -53,6 +53,13 @@ def test_a_bad_row_alone(bad):
     assert everything(learner) == before
 
 
+@pytest.mark.parametrize("method", ["predict", "decision_function", "predict_proba"])
+def test_a_row_whose_norm_is_no_double_has_no_score(method):
+    learner = started()
+    with pytest.raises(InvalidRow, match=r"row 2, feature 1: found 1e\+200"):
+        getattr(learner, method)([[0.0, 1.0, 0.0], [0.0, 1e200, 0.0]])
+
+
 @pytest.mark.parametrize("method", ["partial_fit", "learn_one"])
 @pytest.mark.parametrize("label", ["maybe", "", 1.0, None])
 def test_a_label_outside_the_set(method, label):

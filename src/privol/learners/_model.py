@@ -166,7 +166,7 @@ class ReleasedModel(NamedFeatures, ShowsGuarantee, BaseEstimator):  # type: igno
             accept_large_sparse=True,
         )
         # rows beyond the bound are scaled to it, as in learning
-        norms = np.sqrt(squared_norms(X))
+        norms = np.sqrt(squared_norms(X, refuse=True))
         factor = self.x_bound / np.maximum(norms, self.x_bound)
         scores: FloatArray = np.asarray(X @ coef.T, dtype=np.float64)
         scores = scores * (factor[:, None] if scores.ndim == 2 else factor)
