@@ -260,7 +260,7 @@ class Watch:
     def stop(self) -> None:
         """Look no more."""
         self._done.set()
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():  # not if a signal struck where it was to start
             self._thread.join()
 
 
