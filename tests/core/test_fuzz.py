@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ def targets(name):
 
 
 fuzz_streams, fuzz_records = targets("fuzz_streams"), targets("fuzz_records")
+CORPORA = Path(__file__).parent / "fuzz" / "corpora"
 
 
 # Inputs that the parsers once read differently from the plain readers.
@@ -86,5 +88,23 @@ def test_mutated_records(tmp_path, kind):
     for data in fuzz_records.mutations(kind, 200, seed=0):
         try:
             fuzz_records.check(kind, data, tmp_path)
+        except Exception as error:
+            raise AssertionError(f"{data!r}: {error!r}") from error
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kept", sorted(CORPORA.glob("*.tar.xz")), ids=lambda path: path.name.split(".")[0])
+def test_inputs_that_longer_runs_have_kept(tmp_path, kept):
+    """Some of each kind; ``tools/fuzz_corpora.py`` packs them."""
+    kind = kept.name.split(".")[0]
+    with tarfile.open(kept) as archive:
+        inputs = [archive.extractfile(entry).read() for entry in archive]
+    assert inputs
+    for data in inputs[:: 1 + len(inputs) // 150]:
+        try:
+            if kind in fuzz_streams.CHECKS:
+                fuzz_streams.CHECKS[kind](data, tmp_path / "input")
+            else:
+                fuzz_records.check(kind, data, tmp_path)
         except Exception as error:
             raise AssertionError(f"{data!r}: {error!r}") from error
