@@ -206,14 +206,16 @@ def main() -> int:
     """Run the campaign, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--kills", type=int, default=300, help="for both kinds together")
+    parser.add_argument("--only", choices=KINDS, help="runs of this kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rank", nargs=4, metavar=("KIND", "FOLDER", "VICTIM", "DELAY"), help="used by the launcher")
     given = parser.parse_args()
     if given.rank is not None:
         kind, folder, victim, delay = given.rank
         return rank(kind, Path(folder), int(victim), float(delay))
+    kinds = KINDS if given.only is None else (given.only,)
     with tempfile.TemporaryDirectory(prefix="privol-ranks-") as name:
-        campaigns = [Campaign(kind, Path(name), random.Random(f"{given.seed} {kind}")) for kind in KINDS]
+        campaigns = [Campaign(kind, Path(name), random.Random(f"{given.seed} {kind}")) for kind in kinds]
         while sum(campaign.tally.kills for campaign in campaigns) < given.kills:
             min(campaigns, key=lambda campaign: campaign.tally.kills).run()
     print("| runs on ranks | runs | ranks or launchers killed | violations |\n| --- | --- | --- | --- |")
