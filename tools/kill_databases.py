@@ -16,15 +16,12 @@ code 1: something else was found. The process forks its children after everythin
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import shutil
 import signal
 import sys
-import tempfile
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 import adbc_driver_postgresql.dbapi
 import adbc_driver_sqlite.dbapi
 from databases import Table
+from kill_forks import code_of, drive, forked
 
 from privol import DPFTRL, PIGD, PQFTL, open_stream
 from privol.errors import StreamError
@@ -59,26 +57,9 @@ JOBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 REFUSED, FAILED = 3, 1
 
 
-def forked(folder: Path, work: Callable[[], object]) -> int:
-    """Begin work in a child, whose errors are in a log; return its number."""
-    child = os.fork()
-    if child:
-        return child
-    try:
-        os.dup2(os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
-        work()
-    except StreamError as error:
-        traceback.print_exc()
-        os._exit(REFUSED if "would be left out" in str(error) else FAILED)
-    except BaseException:
-        traceback.print_exc()
-        os._exit(FAILED)
-    os._exit(0)
-
-
-def code_of(child: int) -> int:
-    """Wait for a child; return its exit code, negative after a signal."""
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+def code_after(error: BaseException) -> int:
+    """The exit code of a process that an error has ended."""
+    return REFUSED if isinstance(error, StreamError) and "would be left out" in str(error) else FAILED
 
 
 @dataclass
@@ -119,7 +100,7 @@ class Campaign:
 
     def must(self, work: Callable[[], object]) -> None:
         """Have work done by a child, which must succeed."""
-        code = code_of(forked(self.folder, work))
+        code = code_of(forked(self.folder, work, code_after))
         assert code == 0, (code, (self.folder / "log").read_text()[-3000:])
 
     def fill(self) -> None:
@@ -159,7 +140,7 @@ class Campaign:
         elif lot < 0.4 and learnt:
             key = ROWS[self.rng.randrange(learnt)][0] - 1
             self.must(lambda: self.table.execute(*Table.inserts([(key, 0.5, "user 1", 1)])))
-            code = code_of(forked(self.folder, lambda: self.learn(job, run)))
+            code = code_of(forked(self.folder, lambda: self.learn(job, run), code_after))
             log = (self.folder / "log").read_text()[-3000:]
             # or it was killed when its account was closed: then it needs no row
             assert code == REFUSED or "is finished" in log, (code, job, log)
@@ -172,7 +153,7 @@ class Campaign:
         shutil.rmtree(run, ignore_errors=True)
         changed = self.tally.changed
         while not (run / "model.json").exists() or (run / "secret").exists():
-            child = forked(self.folder, lambda: self.learn(job, run))
+            child = forked(self.folder, lambda: self.learn(job, run), code_after)
             time.sleep(self.rng.uniform(0.02, self.seconds[job] * 1.1))
             if self.server is not None and self.rng.random() < 0.1:
                 self.server.stop()
@@ -196,29 +177,13 @@ class Campaign:
         if self.server is not None:
             self.server.close()
 
+    def cells(self) -> tuple[object, ...]:
+        tally = self.tally
+        return tally.kind, tally.runs, tally.kills, tally.restarts, tally.changed, tally.refused
 
-def main() -> None:
-    assert adbc_driver_postgresql.dbapi, adbc_driver_sqlite.dbapi  # imported before the processes are forked
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="+", choices=("sqlite", "duckdb", "postgresql"))
-    parser.add_argument("--kills", type=int, default=500, help="for each kind of database")
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    print("| database | runs | processes killed | restarts of the server | changes | insertions refused |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for kind in given.kinds:
-        folder = Path(tempfile.mkdtemp(prefix="privol-kills-"))
-        campaign = Campaign(kind, folder, random.Random(given.seed))
-        try:
-            while campaign.tally.kills < given.kills:
-                campaign.run()
-        finally:
-            campaign.close()
-        tally = campaign.tally
-        cells = (kind, tally.runs, tally.kills, tally.restarts, tally.changed, tally.refused)
-        print("| " + " | ".join(map(str, cells)) + " |", flush=True)
-        shutil.rmtree(folder)
 
+HEADINGS = "| database | runs | processes killed | restarts of the server | changes | insertions refused |"
 
 if __name__ == "__main__":
-    main()
+    assert adbc_driver_postgresql.dbapi, adbc_driver_sqlite.dbapi  # imported before the processes are forked
+    drive(__doc__, ("sqlite", "duckdb", "postgresql"), 500, HEADINGS, Campaign)

@@ -16,16 +16,14 @@ Exit code 1: something else was found. The process forks its children after ever
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
 import shutil
 import signal
 import sys
-import tempfile
 import time
-import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +35,7 @@ import confluent_kafka
 import paho.mqtt.client
 import redis
 from brokers import SCHEMA, Kafka, Mosquitto, Redis
+from kill_forks import code_of, drive, forked
 
 from privol import DPFTRL, PIGD, PQFTL, open_stream
 from privol.ledger import Ledger
@@ -54,25 +53,6 @@ JOBS: dict[str, Callable[[], Any]] = {
     "pqftl": lambda: PQFTL(loss="squared", horizon=N, release=500, **ONE),
     "pigd": lambda: PIGD(horizon=N, release=211, **ONE),
 }
-
-
-def forked(folder: Path, work: Callable[[], object]) -> int:
-    """Begin work in a child, whose errors are in a log; return its number."""
-    child = os.fork()
-    if child:
-        return child
-    try:
-        os.dup2(os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
-        work()
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
-
-
-def code_of(child: int) -> int:
-    """Wait for a child; return its exit code, negative after a signal."""
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def payloads() -> list[bytes]:
@@ -96,28 +76,30 @@ class Tally:
     again: int = 0
 
 
-class Source:
+class Source(ABC):
     """A broker with the messages, for one run after the other, each under a name of its own."""
 
     def __init__(self) -> None:
         self.messages = payloads()
 
-    def ready(self, name: str) -> None:
+    def ready(self, name: str) -> None:  # noqa: B027  most brokers have them from the beginning
         """Have the messages ready for a run."""
 
+    @abstractmethod
     def url(self, name: str, aside: Path) -> str:
-        raise NotImplementedError
+        """Return the URL of a run."""
 
+    @abstractmethod
     def strike(self, seconds: float) -> None:
         """Let the broker be away for a while."""
-        raise NotImplementedError
 
+    @abstractmethod
     def acknowledged(self, name: str) -> int | None:
         """Return how many messages are acknowledged, where the broker says it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError
+        """Stop the broker."""
 
 
 class RedisSource(Source):
@@ -288,29 +270,15 @@ class Campaign:
         shutil.rmtree(self.folder / f"aside-{name}")
         self.tally.runs += 1
 
+    def close(self) -> None:
+        self.source.close()
 
-def main() -> None:
-    assert paho.mqtt.client, redis  # imported before the processes are forked
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="+", choices=tuple(SOURCES))
-    parser.add_argument("--kills", type=int, default=300, help="for each kind of broker")
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    print("| broker | runs | processes killed | outages of the broker | messages sent twice |")
-    print("| --- | --- | --- | --- | --- |")
-    for kind in given.kinds:
-        folder = Path(tempfile.mkdtemp(prefix="privol-kills-"))
-        campaign = Campaign(kind, folder, random.Random(given.seed))
-        try:
-            while campaign.tally.kills < given.kills:
-                campaign.run()
-        finally:
-            campaign.source.close()
-        tally = campaign.tally
-        cells = (kind, tally.runs, tally.kills, tally.outages, getattr(campaign.source, "again", 0))
-        print("| " + " | ".join(map(str, cells)) + " |", flush=True)
-        shutil.rmtree(folder)
+    def cells(self) -> tuple[object, ...]:
+        return self.tally.kind, self.tally.runs, self.tally.kills, self.tally.outages, getattr(self.source, "again", 0)
 
+
+HEADINGS = "| broker | runs | processes killed | outages of the broker | messages sent twice |"
 
 if __name__ == "__main__":
-    main()
+    assert paho.mqtt.client, redis  # imported before the processes are forked
+    drive(__doc__, tuple(SOURCES), 300, HEADINGS, Campaign)

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-class Broker:
+class Broker(ABC):
     """A process of its own with files of its own, which :meth:`close` removes."""
 
     def __init__(self, name: str) -> None:
@@ -61,13 +62,13 @@ class Broker:
             self.close()
             raise
 
+    @abstractmethod
     def words(self) -> list[str]:
         """Return the arguments of the program."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answers(self) -> bool:
         """Whether it serves."""
-        raise NotImplementedError
 
     def start(self) -> None:
         with open(self.folder / "log", "ab") as log:

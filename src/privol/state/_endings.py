@@ -15,7 +15,7 @@ from ..learners.keeping import Export, Run
 from ..ledger import Account, Ledger
 from ._checkpoints import DESCRIBED, Checkpoints
 from ._joined import Joined
-from ._models import RECORD, write_export
+from ._models import RECORD, read_record, write_export
 from ._together import Alone, close_as_left
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Ends(ABC):
         if not account.closed:
             if not (self._files.folder / RECORD).exists():
                 self._refuse("the run has ended on another rank, and its last model is not here")
-            close_as_left(account, self._files.folder)
+            close_as_left(account, self._files.folder, read_record(self._files.folder)["n_rows"])
 
     def _finished(self, account: Account | None, ledger: Ledger) -> NoReturn:
         """Report that the run has ended; if a crash came before, first show its model or remove its secrets."""

@@ -41,7 +41,7 @@ from ._models import (
 )  # fmt: skip
 from ._place import GoesOn
 from ._taught import KnowsTaught
-from ._together import Alone, close_as_left, company_of
+from ._together import Alone, close_as_left, company_of, has_sent
 from ._unbegun import Unbegun, as_begun
 
 __all__ = ["State"]
@@ -298,7 +298,7 @@ class State(KnowsTaught, GoesOn, Ends):
         self._key = bytes.fromhex(plan["digest_key"])
         self._digest = RowDigest(self._key)
         if not commits:  # it ended before its first row
-            self._company.common([])
+            self._company.common([], planned=not has_sent(self._files.folder))
             self._clear(ledger, account)
             return
         self._files.clear_model()

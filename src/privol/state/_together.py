@@ -16,7 +16,7 @@ from .._files import AppendOnly
 from ..errors import StateError
 from ..ledger import Account
 
-__all__ = ["Alone", "Together", "close_as_left", "company_of"]
+__all__ = ["Alone", "Together", "close_as_left", "company_of", "has_sent"]
 
 SENT = "sent.log"
 _ENTRY = struct.Struct("<q32s")  # a round, and the SHA-256 of what was sent in it
@@ -41,8 +41,11 @@ class Alone:
         self.every, self.seconds = every, seconds
         self._since = time.monotonic()
 
-    def common(self, rows: list[int]) -> int | None:
-        """The row count of the state to continue from; None: the newest, or there is none."""
+    def common(self, rows: list[int], planned: bool = False) -> int | None:
+        """The row count of the state to continue from; None: there is none.
+
+        ``planned``: a run was to begin here, and was killed before it kept its first state or sent a message.
+        """
         return max(rows, default=None)
 
     def ended(self, here: bool) -> bool:
@@ -94,6 +97,7 @@ class Together(Alone):
         super().__init__(max(1, every // spread.round_rows) * spread.unit, math.inf)
         self._spread = spread
         self._sent: _Sent | None = None
+        self._late = False
 
     def ended(self, here: bool) -> bool:
         return bool(self._spread.ranks.gather(np.array([int(here)])).any())
@@ -104,20 +108,27 @@ class Together(Alone):
     def due(self, rows: int, kept: int) -> bool:
         return rows > kept and rows % self.every == 0 and rows // self._spread.unit <= self._spread.whole_rounds
 
-    def common(self, rows: list[int]) -> int | None:
+    def common(self, rows: list[int], planned: bool = False) -> int | None:
         mine = max(rows, default=-1)
-        rounds = self._spread.ranks.gather(np.array([mine if mine < 0 else mine // self._spread.unit]))[:, 0]
-        if rounds.min() < 0 <= rounds.max():
-            without = ", ".join(map(str, np.flatnonzero(rounds < 0)))
-            raise StateError(f"rank {without} has no run to resume, and others have: a run is resumed by all ranks")
+        found = self._spread.ranks.gather(np.array([mine if mine < 0 else mine // self._spread.unit, int(planned)]))
+        rounds, lacks = found[:, 0], found[:, 0] < 0
+        if lacks.any() and not lacks.all():
+            # whoever has a plan and no state was killed where the run began: it has sent nothing, and begins now
+            if rounds.max() > 0 or (lacks & (found[:, 1] == 0)).any():
+                without = ", ".join(map(str, np.flatnonzero(lacks)))
+                raise StateError(f"rank {without} has no run to resume, and others have: a run is resumed by all ranks")
+            self._late = mine < 0
         if mine < 0:
             return None
-        wanted = int(rounds.min()) * int(self._spread.unit)
-        if wanted not in rows:
-            raise StateError(f"the state of round {rounds.min()}, from which another rank continues, is not kept here")
-        return wanted
+        least = int(rounds[~lacks].min())
+        if least * int(self._spread.unit) not in rows:
+            raise StateError(f"the state of round {least}, from which another rank continues, is not kept here")
+        return least * int(self._spread.unit)
 
     def meet(self) -> None:
+        if self._late:  # the others have kept their first states
+            self._late = False
+            return
         self._spread.ranks.barrier()
 
     def watch(self, folder: Path) -> None:
@@ -174,11 +185,19 @@ def _read(path: Path) -> dict[int, bytes]:
     return dict(_ENTRY.iter_unpack(content[:whole]))
 
 
-def close_as_left(account: Account, folder: Path) -> None:
-    """Close the account of a run that is not running: the journal has what it released, the folder what it sent."""
+def has_sent(folder: Path) -> bool:
+    """Whether a rank has sent messages, or may have."""
+    return bool(_read(folder / SENT))
+
+
+def close_as_left(account: Account, folder: Path, rows: int = 0) -> None:
+    """Close the account of a run that is not running: the journal has what it released, the folder what it sent.
+
+    ``rows``: those that it is known to have learnt, if the journal knows fewer.
+    """
     entry, rounds = account.entry(), max(_read(folder / SENT), default=0)
     spent = account.reserved_mu_squared if rounds else entry.mu_squared
-    account.close_at(entry.rows, max(entry.releases, rounds), spent)
+    account.close_at(max(entry.rows, rows), max(entry.releases, rounds), spent)
 
 
 def company_of(learner: Any, every: int, seconds: float) -> Alone:
