@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from brokers import PASSWORD, ROWS, SCHEMA, Kafka, Redis, as_json, fit, learner
+from brokers import PASSWORD, ROWS, SCHEMA, Kafka, Redis, as_json, fit, killed, learner
 from cli_tools import entries_of, interrupted_at, privol_cli
 from databases import outcome, stops
 
@@ -127,17 +127,6 @@ def test_nothing_is_acknowledged_before_its_checkpoint_is_on_the_disk(redis, vis
     assert [rows for rows, *_ in told] == [0, *range(50, N + 1, 50), N]
     assert all(kept >= rows for rows, kept, _ in told)
     assert all(left >= 50 for _, _, left in told[2:-1])
-
-
-def killed(url: str, run: Path, blocks: int, **how: Any) -> None:
-    """Learn some blocks in a child that is killed then, in the middle of a checkpoint's rows."""
-    child = os.fork()
-    if not child:
-        try:
-            fit(url, run, stops(blocks, lambda: os.kill(os.getpid(), signal.SIGKILL)), **how)
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
 def test_a_run_and_its_broker_are_killed(redis, visits, whole, tmp_path):
@@ -341,6 +330,30 @@ def test_kafka_messages_that_are_gone_or_cannot_be_read(kafka, tmp_path):
         StreamError, match=r"partition 0 ends at offset 7, and the run has read up to 9: the broker has"
     ):
         feed.seek({"next": {"0": 9}})
+
+
+def test_a_forked_child_leaves_the_clients_of_its_parent_alone(kafka):
+    kafka.add("forked", as_json(ROWS[:3]))
+    stream, told = open_stream(kafka.url("forked", rows=3), schema=SCHEMA), os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            signal.alarm(60)  # ending a client would wait for threads that the child does not have
+            try:
+                list(stream)
+            except StreamError as err:
+                os.write(told[1], str(err).encode())
+            del stream
+            gc.collect()
+            signal.alarm(0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert b"forked (Kafka): a forked child cannot read what its parent has opened" in os.read(told[0], 1000)
+    assert sum(len(block.X) for block in stream) == 3
+    for end in told:
+        os.close(end)
 
 
 # ---- the command line -------------------------------------------------------------------------------------

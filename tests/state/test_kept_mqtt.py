@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import signal
 import sys
 import threading
 import time
@@ -13,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brokers import PASSWORD, ROWS, SCHEMA, Mosquitto, as_json, fit, learner
+from brokers import PASSWORD, ROWS, SCHEMA, Mosquitto, as_json, fit, killed, learner
 from databases import outcome, stops
 from patience import WAIT
 
@@ -86,13 +84,7 @@ def test_a_run_that_is_left_and_killed_with_its_broker_comes_to_the_same_bits(br
         assert 0 < learnt < N
         assert first_unacknowledged(broker, topic) <= learnt + 1
     for blocks in (2, 4):
-        child = os.fork()
-        if not child:
-            try:
-                fit(url, run, stops(blocks, lambda: os.kill(os.getpid(), signal.SIGKILL)), schema=STATED)
-            finally:
-                os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        killed(url, run, blocks, schema=STATED)
         assert first_unacknowledged(broker, topic) <= State(run).next_row()
         broker.kill()
         broker.start()

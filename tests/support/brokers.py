@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from patience import WAIT
 
 from privol import DPFTRL, open_stream
@@ -172,6 +174,30 @@ def fit(url: str, run: Path, progress: Any = None, rows: int = len(ROWS), **how:
     """Learn the rows of a URL in about twenty blocks, from where the run was left."""
     stream = open_stream(url, schema=how.pop("schema", SCHEMA), block_rows=rows // 20, **how)
     return learner(rows).fit_stream(stream, checkpoint=State(run, every=rows // 10), progress=progress)
+
+
+_KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+
+from brokers import fit
+from databases import stops
+
+url, run, blocks, how = json.loads(sys.argv[1])
+fit(url, Path(run), stops(blocks, lambda: os.kill(os.getpid(), signal.SIGKILL)), **how)
+"""
+
+
+def killed(url: str, run: Path, blocks: int, **how: Any) -> None:
+    """Learn some blocks in another process that is killed then, in the middle of a checkpoint's rows.
+
+    The process is not forked from this one, which has clients of brokers with threads.
+    """
+    paths = os.pathsep.join(path for path in (str(Path(__file__).parent), os.environ.get("PYTHONPATH")) if path)
+    asked = json.dumps([url, str(run), blocks, how])
+    command = [sys.executable, "-c", _KILLED, asked]
+    made = warm.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, timeout=WAIT)
+    assert made.returncode == -signal.SIGKILL, (made.returncode, made.stderr)
 
 
 class Mosquitto(Broker):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
+from weakref import WeakSet
 
 from ..errors import InvalidParameter, StreamError
 from .feeds import OWN, Away, Feed, Message, said
@@ -71,6 +73,7 @@ class KafkaFeed(Feed):
         # what is asked and committed has a client of its own: a broker answers no question before the fetch ahead of it
         self._consumer, self._asker = self._made(), self._made()
         self._next: dict[int, int] = {}
+        _FEEDS.add(self)
 
     def load(self) -> Any:
         import confluent_kafka
@@ -239,3 +242,28 @@ class KafkaFeed(Feed):
             for each in told:
                 if each.error is not None:
                     raise self.client.KafkaException(each.error)
+
+
+class _Forked:
+    """What a forked child has in place of a client."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, _: str) -> NoReturn:
+        raise StreamError(f"{self._name}: a forked child cannot read what its parent has opened: open it in the child")
+
+
+_FEEDS: WeakSet[KafkaFeed] = WeakSet()
+_CLIENTS: list[Any] = []
+
+
+def _leave_clients() -> None:
+    """Leave the clients of the parent alone: to end one waits for its threads, and a forked child has none of them."""
+    for feed in _FEEDS:
+        _CLIENTS.extend((feed._consumer, feed._asker))
+        feed._consumer = feed._asker = _Forked(feed.name)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_clients)
