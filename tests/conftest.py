@@ -31,6 +31,11 @@ settings.load_profile("fixed")
 for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(_name, None)
 
+# What clients of servers leave behind waits for their threads when it is collected, and a forked child has none of
+# them: a child collects no garbage but its own.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=gc.freeze)
+
 
 SLOW = ("slow", "statistical", "process", "mpi")
 
