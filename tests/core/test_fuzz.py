@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import tarfile
 from pathlib import Path
 
+import fuzz_doors
+import fuzz_records
+import fuzz_streams
 import pytest
 from mpmath import iv, mpf
 
@@ -14,17 +16,6 @@ from privol._values import labels_of
 from privol.guarantees._arithmetic import times_up
 from privol.verifying import checker
 
-pytest.importorskip("pyarrow")
-
-
-def targets(name):
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / "fuzz" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-fuzz_streams, fuzz_records = targets("fuzz_streams"), targets("fuzz_records")
 CORPORA = Path(__file__).parent / "fuzz" / "corpora"
 
 
@@ -80,14 +71,20 @@ def test_past_findings_in_records_are_handled(tmp_path):
     assert account.law(2**53 + 1, 1).slack > 1
 
 
+RECORDS = {**dict.fromkeys(fuzz_records.CHECKS, fuzz_records), **dict.fromkeys(fuzz_doors.CHECKS, fuzz_doors)}
+#: Directories that are laid out for each input.
+DIRECTORIES = ("plan", "journal", "checkpoint")
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", fuzz_records.CHECKS)
+@pytest.mark.parametrize("kind", RECORDS)
 def test_mutated_records(tmp_path, kind):
-    for data in fuzz_records.seeds(kind):
-        assert fuzz_records.check(kind, data, tmp_path)
-    for data in fuzz_records.mutations(kind, 200, seed=0):
+    targets = RECORDS[kind]
+    for data in targets.seeds(kind):
+        assert targets.check(kind, data, tmp_path)
+    for data in targets.mutations(kind, 60 if kind in DIRECTORIES else 200, seed=0):
         try:
-            fuzz_records.check(kind, data, tmp_path)
+            targets.check(kind, data, tmp_path)
         except Exception as error:
             raise AssertionError(f"{data!r}: {error!r}") from error
 
@@ -105,6 +102,6 @@ def test_inputs_that_longer_runs_have_kept(tmp_path, kept):
             if kind in fuzz_streams.CHECKS:
                 fuzz_streams.CHECKS[kind](data, tmp_path / "input")
             else:
-                fuzz_records.check(kind, data, tmp_path)
+                RECORDS[kind].check(kind, data, tmp_path)
         except Exception as error:
             raise AssertionError(f"{data!r}: {error!r}") from error

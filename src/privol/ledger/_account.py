@@ -467,6 +467,8 @@ class Account(Shared):
         self._resumed = True
         committed = record["kind"] == "spent" and "facts" in record
         if committed:
+            if not isinstance(record["facts"], dict):
+                raise StateError(f"the facts of account {self.plan_id} are none: {record['facts']!r}")
             self.commits.append(record)
         if not self.facts.get("kept"):
             self._untold = committed or not self.commits

@@ -126,10 +126,10 @@ class Ledger(Shared):
             for found in journal.found.records[:1]:
                 found = {"slack": 0.0, **found, "version": None}
                 for name in own:
-                    if found[name] != own[name]:
+                    if name not in found or found[name] != own[name]:
                         raise StateError(
-                            f"{journal.path}: this journal has {name} {found[name]!r}, and {own[name]!r} is asked for: "
-                            "a limit stays what it was when the first run was reserved under it"
+                            f"{journal.path}: this journal has {name} {found.get(name)!r}, and {own[name]!r} is asked "
+                            "for: a limit stays what it was when the first run was reserved under it"
                         )
             self._replay(journal.path, journal.found.records)
         except BaseException:

@@ -34,6 +34,7 @@ _CARD, _GUARANTEE = "card.json", "guarantee.json"
 _FILES = (*MODEL_FILES, _CARD, _GUARANTEE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _NUMBER = re.compile(r"[0-9]{6,15}")
+_LAST = 10**15
 _DRAFT = re.compile(r"\.draft\.[0-9a-f]{32}")
 _READ_ONLY = 0o444
 
@@ -166,8 +167,8 @@ class Registry:
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
             number = found["number"]
-            if type(number) is not int or number < 1:
-                raise ValueError(number)
+            if type(number) is not int or not 1 <= number < _LAST:
+                raise ValueError("it names no version")
         except FileNotFoundError:
             self.numbers(name)
             raise StateError(f"{self.path}: no version of {name!r} is current") from None
@@ -197,7 +198,7 @@ class Registry:
 
         Parameters and errors as for :meth:`version`.
         """
-        at = self.current(name) if number is None else integer(number=number, at_least=1)
+        at = self.current(name) if number is None else integer(number=number, at_least=1, at_most=_LAST - 1)
         folder = self._folder(name) / _named(at)
         if not folder.is_dir():
             raise StateError(f"{self.path}: {name!r} has no version {at}")

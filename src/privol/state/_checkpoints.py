@@ -21,7 +21,7 @@ from ..learners.keeping import Export
 from ..ledger import Account
 from ._models import ARRAYS, RECORD, Learner, digest_of, read_record, write_export
 
-__all__ = ["RELEASED", "Arrays", "Checkpoints", "noise_digest", "state_digest"]
+__all__ = ["RELEASED", "Arrays", "Checkpoints", "check_facts", "noise_digest", "state_digest"]
 
 FORMAT, VERSION = "privol.state", 3
 FOLDER, PLAN = "secret", "run.json"
@@ -32,6 +32,22 @@ TAUGHT = "taught.json"
 #: The description of a run that is about to end; it comes out with the model, as ``run.json`` of the directory.
 DESCRIBED = "described.json"
 
+#: What a plan has, and of which types.
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "learner": (str,),
+    "parameters": (dict,),
+    "n_features": (int,),
+    "classes": (dict, type(None)),
+    "horizon": (int,),
+    "release": (str, list),
+    "privol": (str,),
+    "inputs": (dict, type(None)),
+    "plan_id": (str,),
+    "noise": (str,),
+    "digest_key": (str,),
+}
+
+_KEY, _NAME = re.compile("[0-9a-f]{64}"), re.compile(r"checkpoint-[0-9]{15,}\.bin")
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 
 Arrays = dict[str, NDArray[Any]]
@@ -68,7 +84,16 @@ class Checkpoints:
             )
         if record.pop("sha256", None) != digest_of(record):
             raise StateError(f"{self._directory}: {FOLDER}/{PLAN} was altered (its checksum does not match)")
+        for name, kinds in _FIELDS.items():
+            if name not in record or type(record[name]) not in kinds:
+                raise self.garbled(name)
+        if not _KEY.fullmatch(record["digest_key"]):
+            raise self.garbled("digest_key")
         return record
+
+    def garbled(self, what: object) -> StateError:
+        """Return the error about a plan whose checksum is right, and of which a field is missing or of another kind."""
+        return StateError(f"{self._directory}: {FOLDER}/{PLAN} lacks or garbles a field: {what}")
 
     def write_plan(self, values: dict[str, Any]) -> dict[str, Any]:
         """Write the values that a run begins with, and return them as :meth:`read_plan` does."""
@@ -212,6 +237,13 @@ class Checkpoints:
         for path in sorted([path for kind in ("checkpoint-*", "*.key", "*.log") for path in self.folder.glob(kind)]):
             path.unlink()
         (self.folder / PLAN).unlink(missing_ok=True)
+
+
+def check_facts(directory: Path, facts: Mapping[str, Any]) -> None:
+    """Raise StateError if what a journal entry says of a checkpoint is none of it."""
+    known = [facts.get(name) for name in ("digest", "state", "checkpoint")]
+    if not all(isinstance(value, str) for value in known) or not _NAME.fullmatch(str(known[2])):
+        raise StateError(f"{directory}: the ledger's journal garbles what a checkpoint is known by: {dict(facts)}")
 
 
 def noise_digest(calibration: Any) -> str:

@@ -16,7 +16,7 @@ from .. import __version__
 from .._core._noise import Source
 from .._files import LockFile, sync_folder
 from .._validate import integer, number
-from ..errors import StateError
+from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee
 from ..learners import LEARNERS, OnlineLearner, keeping
 from ..learners.keeping import Run, Targets
@@ -25,11 +25,12 @@ from ..ledger import Account, Counts, Ledger
 from ..losses import Loss
 from ..noise.bits import new_key
 from ._beside import Beside, Job
-from ._checkpoints import Arrays, Checkpoints, noise_digest
+from ._checkpoints import Arrays, Checkpoints, check_facts, noise_digest
 from ._digest import PartsDigest, RowDigest
 from ._endings import Ends
 from ._joined import Joined
 from ._models import (
+    GARBLED,
     RECORD,
     classes_of,
     describe_classes,
@@ -187,7 +188,12 @@ class State(KnowsTaught, GoesOn, Ends):
         plan = self._files.read_plan()
         if plan is None:
             self._refuse("there is no run to resume here")
-        made = LEARNERS[plan["learner"]](**parameters_of(plan["parameters"], loss))
+        try:
+            made = LEARNERS[plan["learner"]](**parameters_of(plan["parameters"], loss))
+        except InvalidParameter:
+            raise
+        except GARBLED as error:
+            raise self._files.garbled(repr(error)) from error
         made.ledger = ledger
         return made
 
@@ -303,6 +309,7 @@ class State(KnowsTaught, GoesOn, Ends):
             return
         self._files.clear_model()
         for commit in commits:
+            check_facts(self.directory, commit["facts"])
             self._known[commit["rows"]] = (commit["facts"]["digest"], commit["facts"]["state"])
         self._caught_up = commits[-1]["rows"]
         known = {commit["rows"]: commit["facts"] for commit in commits}

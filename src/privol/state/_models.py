@@ -232,7 +232,7 @@ def name_of(learner: Learner) -> str:
 
 
 #: What a record whose checksum is right raises where a field is missing or of another type.
-_GARBLED = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
+GARBLED = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 
 
 def _refuse(folder: Path, what: str) -> NoReturn:
@@ -334,7 +334,7 @@ def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -
     kinds = {kind.__name__: kind for kind in (PrivateClassifier, PrivateRegressor)}
     try:
         model: Estimator = show(kinds[shown["estimator"]], shown, inputs["schema"], learner)
-    except _GARBLED as error:
+    except GARBLED as error:
         _refuse(Path(directory), f"{RECORD} lacks or garbles a field of its estimator: {error!r}")
     return model
 
@@ -364,7 +364,7 @@ def load_learner(directory: str | os.PathLike[str], *, loss: Loss | None = None)
         model, average = _read_arrays(folder, record, outputs * (n_features + bool(learner.fit_intercept)))
     except InvalidParameter:
         raise
-    except _GARBLED as error:
+    except GARBLED as error:
         _refuse(folder, f"{RECORD} lacks or garbles a field: {error!r}")
     show_export(learner, Export(model, average, n_rows, n_releases, guarantee, labels))
     learner.n_features_in_ = n_features

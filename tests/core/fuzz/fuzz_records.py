@@ -380,23 +380,23 @@ def mutations(kind: str, count: int, seed: int) -> Iterator[bytes]:
         yield mutate(kind, rng.choice(seeds(kind)), rng)
 
 
-def main() -> None:
-    """Fuzz one kind of record with libFuzzer: ``fuzz_records.py KIND [corpus ...] [-max_total_time=...]``."""
+def drive(name: str, rooms: tuple[str, ...]) -> None:
+    """Fuzz one kind of a module's inputs with libFuzzer: ``NAME.py KIND [corpus ...] [-max_total_time=...]``."""
     import atheris
 
-    kind = sys.argv.pop(1)
-    with tempfile.TemporaryDirectory() as name:
-        folder, corpus = Path(name) / "input", Path(name) / "seeds"
+    kind, own = sys.argv.pop(1), importlib.import_module(name)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder, corpus = Path(temporary) / "input", Path(temporary) / "seeds"
         folder.mkdir()
         corpus.mkdir()
-        for number, data in enumerate([*seeds(kind), *mutations(kind, 100, 1)]):
+        for number, data in enumerate([*own.seeds(kind), *own.mutations(kind, 100, 1)]):
             (corpus / str(number)).write_bytes(data)
         # imported again, with the counters that libFuzzer reads
-        for module in [module for module in sys.modules if module.startswith(ROOMS)]:
+        for module in [module for module in sys.modules if module.startswith((*rooms, "fuzz_"))]:
             del sys.modules[module]
-        with atheris.instrument_imports(include=[*ROOMS]):
-            target = importlib.import_module("fuzz_records")
-        target._made = _made  # a model and its weights, a run and its ledger belong together
+        with atheris.instrument_imports(include=[*rooms]):
+            target = importlib.import_module(name)
+        target._made = own._made  # a model and its weights, a run and its ledger belong together
 
         def check(data: bytes) -> None:
             try:
@@ -406,11 +406,11 @@ def main() -> None:
                 raise
 
         def changed(data: bytes, most: int, seed: int) -> bytes:
-            return mutate(kind, data, random.Random(seed))[:most]
+            return bytes(own.mutate(kind, data, random.Random(seed)))[:most]
 
         atheris.Setup([*sys.argv, str(corpus)], check, custom_mutator=changed)
         atheris.Fuzz()
 
 
 if __name__ == "__main__":
-    main()
+    drive("fuzz_records", ROOMS)
