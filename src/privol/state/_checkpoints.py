@@ -19,7 +19,7 @@ from .._files import sync_folder, write_atomically
 from ..errors import StateError
 from ..learners.keeping import Export
 from ..ledger import Account
-from ._models import ARRAYS, RECORD, Learner, digest_of, read_record, write_export
+from ._models import ARRAYS, RECORD, Learner, digest_of, has_digest, read_record, write_export
 
 __all__ = ["RELEASED", "Arrays", "Checkpoints", "check_facts", "noise_digest", "state_digest"]
 
@@ -82,7 +82,7 @@ class Checkpoints:
                 f"{self._directory}: has version {record.get('version')!r}; this release of privol reads version "
                 f"{VERSION}"
             )
-        if record.pop("sha256", None) != digest_of(record):
+        if not has_digest(record, record.pop("sha256", None)):
             raise StateError(f"{self._directory}: {FOLDER}/{PLAN} was altered (its checksum does not match)")
         for name, kinds in _FIELDS.items():
             if name not in record or type(record[name]) not in kinds:

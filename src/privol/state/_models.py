@@ -122,6 +122,14 @@ def digest_of(record: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
+def has_digest(record: dict[str, Any], seal: object) -> bool:
+    """Whether a record that was read is the one that was written."""
+    try:
+        return seal == digest_of(record)
+    except ValueError:  # NaN or infinity, which no record has
+        return False
+
+
 def describe_classes(classes: NDArray[Any] | None) -> dict[str, Any] | None:
     if classes is None:
         return None
@@ -264,11 +272,7 @@ def read_record(directory: str | os.PathLike[str]) -> dict[str, Any]:
     if type(version) is not int or version != VERSION:
         _refuse(folder, f"{RECORD} has version {version!r}; this release of privol reads version {VERSION}")
     seal = record.pop("sha256", None)
-    try:
-        whole = seal == digest_of(record)
-    except ValueError:  # NaN or infinity, which no record has
-        whole = False
-    if not whole:
+    if not has_digest(record, seal):
         _refuse(folder, f"{RECORD} was altered after it was written (its checksum does not match)")
     return record
 

@@ -26,8 +26,8 @@ import pyarrow as pa
 
 from privol import DOLA, DPFTRL, LDPSGD
 from privol.encoding.schema import Schema
-from privol.errors import InvalidMessage, PrivolError
-from privol.flower._kept_node import Network, pack_step, parse_reply
+from privol.errors import InvalidMessage, PrivolError, StateError
+from privol.flower._kept_node import KeptNode, Network, _sum, pack_step, parse_reply
 from privol.readers.base import Facts
 from privol.readers.csv import CsvOptions
 from privol.readers.payloads import payloads_of
@@ -43,6 +43,7 @@ from privol.streams import open_stream
 DIM, N, MOST = 3, 120, 50
 NAMES = ("a", "b", "town")
 OPTIONS = CsvOptions(False, NAMES, ",", None, (), "utf-8", ".", False)
+_RUN = bytes(16)
 ROOMS = ("privol.state", "privol.ledger", "privol.serving", "privol.readers", "privol.rounds", "privol.flower")
 
 
@@ -76,9 +77,22 @@ def _leave_a_run(run: Path) -> None:
         pass
 
 
+def _nodes() -> DOLA:
+    return DOLA(epsilon=1.0, horizon=40, topology="ring", nodes=4, x_bound=2.0)
+
+
 @functools.cache
 def _network() -> Network:
-    return Network(DOLA(epsilon=1.0, horizon=40, topology="ring", nodes=4, x_bound=2.0), DIM, (0, 1))
+    return Network(_nodes(), DIM, (0, 1))
+
+
+def _node(directory: Path) -> KeptNode:
+    return KeptNode(directory, _nodes(), node=1, n_features=DIM, classes=(0, 1))
+
+
+def _asked() -> bytes:
+    """The question of the first step."""
+    return pack_step(_RUN, _network().terms, 1, 1, np.empty(0))
 
 
 @functools.cache
@@ -103,7 +117,12 @@ def _made() -> dict[str, Any]:
             found["questions"].append(collector.ask())
             collector.tell(device.answer(found["questions"][n], lambda n: (X[n], y[n])))
         found["answers"] = (folder / "device" / "answers.jsonl").read_bytes()
-        found["reply"] = pack_step(bytes(16), _network().terms, 1, 1, rng.normal(size=_network().dim))
+        place = folder / "node"
+        place.mkdir()
+        facts = {"run": _RUN.hex(), "step": 1, "question": hashlib.sha256(_asked()).hexdigest()}
+        _node(place)._write(facts | {"answer": "ab" * 9})
+        found["node"] = (place / "node.json").read_bytes()
+        found["reply"] = pack_step(_RUN, _network().terms, 1, 1, rng.normal(size=_network().dim))
     return found
 
 
@@ -186,6 +205,14 @@ def mutate(kind: str, data: bytes, rng: random.Random) -> bytes:
                     line["sum"] = hashlib.sha256(base64.b64decode(line["answer"], validate=True)).hexdigest()
             return b"\n".join(map(fuzz_records._dump, lines)) + b"\n"
         except (ValueError, RecursionError, TypeError, KeyError):
+            pass
+    if kind == "node" and rng.random() < 0.6:
+        try:
+            changed = fuzz_records._changed(json.loads(data), rng)
+            if isinstance(changed, dict):
+                changed["sum"] = _sum(changed)
+            return fuzz_records._dump(changed)
+        except (ValueError, RecursionError, TypeError):
             pass
     if kind == "request" and rng.random() < 0.6:
         try:
@@ -293,9 +320,23 @@ def check_answers(data: bytes, folder: Path) -> None:
 
 def check_reply(data: bytes, folder: Path) -> None:
     """A node's answer that is read has finite numbers, and the bytes of what was read."""
-    numbers = parse_reply(data, _network(), bytes(16), 1, 1)
+    numbers = parse_reply(data, _network(), _RUN, 1, 1)
     assert np.isfinite(numbers).all()
-    assert pack_step(bytes(16), _network().terms, 1, 1, numbers) == data
+    assert pack_step(_RUN, _network().terms, 1, 1, numbers) == data
+
+
+def check_node(data: bytes, folder: Path) -> None:
+    """A node whose record is read repeats the answer that is in it, or begins, which needs its rows."""
+    place = folder / "node"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    (place / "node.json").write_bytes(data)
+    answer = _node(place).answer(_asked(), _no_rows)
+    assert answer.hex() == json.loads(data)["answer"]
+
+
+def _no_rows() -> Any:
+    raise StateError("rows are not to be learnt here")
 
 
 def check_payload(data: bytes, folder: Path) -> None:
@@ -327,6 +368,7 @@ CHECKS: dict[str, Callable[[bytes, Path], None]] = {
     "current": check_current,
     "answers": check_answers,
     "reply": check_reply,
+    "node": check_node,
     "payload": check_payload,
 }
 ALLOWED = (PrivolError, InvalidMessage, Refused)
