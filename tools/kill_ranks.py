@@ -31,7 +31,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
-from mpi_jobs import LOCAL, MPIEXEC
+from mpi_jobs import LOCAL, MPIEXEC, launched
 from mpi_programs import make, rows_of
 from part_rows import parts_of, step_learner
 
@@ -114,7 +114,7 @@ def attempt(kind: str, folder: Path, victim: int, delay: float) -> int | None:
     words = [MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", str(SIZE), sys.executable, __file__, "--rank"]
     words += [kind, str(folder), str(victim), str(delay)]
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
-    with subprocess.Popen(words, env=environment, **quiet) as process:
+    with launched() as own, subprocess.Popen(words, env=environment | own, **quiet) as process:
         if victim == LAUNCHER:
             while process.poll() is None and not (folder / "pid-0").exists():
                 time.sleep(0.01)

@@ -7,6 +7,7 @@ import os
 
 import pytest
 from conformance import N, Stream, X, Y, fingerprint, make
+from forged import change_ledger
 
 from privol.errors import StateError
 from privol.evaluate import PrivateMetrics, progressive
@@ -258,3 +259,23 @@ def test_unwritable_values_are_refused_before_reservation(tmp_path):
         make("PIGD", ledger=ledger).fit_stream(Stream(), checkpoint=State(tmp_path / "run", context={"a": object()}))
     assert ledger.accounts == ()
     make("PIGD", ledger=ledger, release=range(100, 601, 100)).fit_stream(Stream(), checkpoint=State(tmp_path / "run"))
+
+
+def test_a_journal_names_no_file_elsewhere(tmp_path):
+    """A checkpoint that is older than the newest is removed, whatever its name is."""
+    run, other = tmp_path / "run", tmp_path / "precious"
+    with pytest.raises(KeyboardInterrupt):
+        make("PIGD", random_state=None).fit_stream(
+            Stream(size=50, stop=351, error=KeyboardInterrupt()), checkpoint=State(run, every=100)
+        )
+    (newest,) = (run / "secret").glob("checkpoint-*.bin")
+    newest.rename(other)
+
+    def rename(entries):
+        entries[-1]["facts"]["checkpoint"] = "../../precious"
+        return entries
+
+    change_ledger(run, rename)
+    with pytest.raises(StateError, match=r"garbles what a checkpoint is known by: .*precious"):
+        State(run).learner().fit_stream(Stream(size=50), checkpoint=State(run, every=100))
+    assert other.exists()

@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,17 @@ MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable)
 LOCAL = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,sm"}
 
 
+@contextlib.contextmanager
+def launched() -> Iterator[dict[str, str]]:
+    """The environment of one launcher, whose files are its own.
+
+    A launcher that was killed leaves a folder by the number of its process, and a later one of that number does not
+    start where it is.
+    """
+    with tempfile.TemporaryDirectory(prefix="mpi-", ignore_cleanup_errors=True) as own:
+        yield {"TMPDIR": own}
+
+
 def mpi(ranks, *program, folder=None, check=True, warm=False):
     """Run a Python program on a number of ranks; ``warm``: forked from a process that has made the imports."""
     pytest.importorskip("mpi4py", exc_type=ImportError)
@@ -34,7 +47,8 @@ def mpi(ranks, *program, folder=None, check=True, warm=False):
     paths = [str(Path(privol.__file__).parents[1]), str(HERE)]
     env = {**LOCAL, **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [MPIEXEC, *options, "-n", str(ranks)]
-    with Doors() if warm else contextlib.nullcontext() as doors:
+    with launched() as own, Doors() if warm else contextlib.nullcontext() as doors:
+        env |= own
         words = [*(doors.command if doors else [sys.executable]), *map(str, program)]
         done = subprocess.run([*command, *words], capture_output=True, text=True, cwd=folder, env=env, timeout=120)
     assert not check or done.returncode == 0, done.stderr

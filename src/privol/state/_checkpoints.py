@@ -39,7 +39,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "n_features": (int,),
     "classes": (dict, type(None)),
     "horizon": (int,),
-    "release": (str, list),
+    "release": (str, int, list, type(None)),
     "privol": (str,),
     "inputs": (dict, type(None)),
     "plan_id": (str,),
