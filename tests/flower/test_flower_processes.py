@@ -27,13 +27,26 @@ ROWS = ([0.3125, -0.75, 0.125, 0.5, 1], [-0.25, 0.625, -0.375, 0.0625, 0])
 LIMITS = {"n_features": 4, "epsilon": 2.0}
 
 
+def _table(n):
+    X = np.random.default_rng(1).normal(size=(n, 4)) / 2
+    return X, np.where(X[:, 0] > X[:, 1], "yes", "no")
+
+
+def _write_rows(path, X, y):
+    lines = [f"{','.join(map(repr, x.tolist()))},{t}" for x, t in zip(X, y, strict=True)]
+    path.write_text("\n".join(["a,b,c,d,outcome", *lines]) + "\n")
+
+
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
-    """Two SuperNodes: each has the row of a user."""
+    """Two SuperNodes: each has the row of a user, and the rows of a node."""
     with Federation(tmp_path_factory.mktemp("federation")) as made:
         for user, row in enumerate(ROWS):
             (made.home / f"row-{user}.json").write_text(json.dumps(row))
-            made.add_node(device=f"{made.home}/device-{user}", row=f"{made.home}/row-{user}.json", seed=30 + user)
+            _write_rows(made.home / f"rows-{user}.csv", *(part[user::2] for part in _table(80)))
+            one = {"device": f"{made.home}/device-{user}", "row": f"{made.home}/row-{user}.json", "seed": 30 + user}
+            many = {"node": user, "directory": f"{made.home}/node-{user}", "rows": f"{made.home}/rows-{user}.csv"}
+            made.add_node(**one, **many)
         yield made
     assert not made.marked()
 
@@ -80,14 +93,39 @@ def test_devices_in_processes(federation, tmp_path):
         assert value not in logs
 
 
+def test_a_network_in_processes(federation, tmp_path):
+    """The example with two nodes and fewer rows: the model is that of one process, and every node has it."""
+    app, key = tmp_path / "app", 5
+    shutil.copytree(NETWORK, app, ignore=shutil.ignore_patterns("__pycache__"))
+    for path, old, new in (
+        (app / "network" / "shared.py", 'nodes=3, topology="ring"', 'nodes=2, topology="complete"'),
+        (app / "network" / "shared.py", "batch=200, radius=5.0, horizon=1200", "batch=20, radius=5.0, horizon=80"),
+        (app / "network" / "client.py", 'mine.get("seed")', str(key)),  # theirs is that of a device
+        (app / "network" / "server.py", 'context.run_config.get("seed")', str(key)),
+        (app / "pyproject.toml", '"model"', f'"{tmp_path}/model.npz"'),
+    ):
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+    federation.run_app(app)
+    federation.wait_for(tmp_path / "model.npz")
+    shared = runpy.run_path(str(app / "network" / "shared.py"))
+    X, y = _table(80)
+    expected = shared["learner"](key).fit_stream(privol.open_stream((X, y.tolist()), classes=shared["CLASSES"]))
+    found = np.load(tmp_path / "model.npz")
+    assert found["coef"].tobytes() == np.ravel(expected.coef_).tobytes()
+    assert np.ravel(found["intercept"]).tobytes() == np.ravel(expected.intercept_).tobytes()
+    assert np.any(expected.coef_ != 0.0)
+    for k in range(2):
+        assert load_model(federation.home / f"node-{k}" / "run").coef_.tobytes() == expected.coef_.tobytes()
+    assert not any(repr(value) in federation.logs() for value in X.ravel().tolist())
+
+
 def test_a_network_in_flowers_simulation(tmp_path):
     """The example's nodes, as SuperNodes that Flower simulates by Ray: the bits of one process."""
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(1200, 4)) / 2
-    y = np.where(X[:, 0] > X[:, 1], "yes", "no")
+    X, y = _table(1200)
     for k in range(3):
-        lines = [f"{','.join(map(repr, x.tolist()))},{t}" for x, t in zip(X[k::3], y[k::3], strict=True)]
-        (tmp_path / f"rows-{k}.csv").write_text("\n".join(["a,b,c,d,outcome", *lines]) + "\n")
+        _write_rows(tmp_path / f"rows-{k}.csv", X[k::3], y[k::3])
     with Processes(tmp_path) as made:
         made.run(sys.executable, str(Path(__file__).with_name("simulated.py")), str(NETWORK), str(tmp_path))
     shared = runpy.run_path(str(NETWORK / "network" / "shared.py"))
