@@ -25,21 +25,15 @@ __all__ = ["Finding", "Unreadable", "verdict", "verify"]
 SLACK, COLLISION, _TOLD = mpf(1) + mpf(2) ** -52, mpf(2) ** -72, ("x_bound", "y_bound", "fit_intercept")
 DAMAGE = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)  # of a record
 #: A printed figure, and its subject (USER: a user as the run has them); all are rounded up.
-_PRINTED = re.compile(
-    r"epsilon (\S+)(?: \(?(?:at )?delta ([^ )]+)\)?)? for ((?:the presence of )?one (?:row|USER))(?= \(|;|$)"
-)
+_PRINTED = r"epsilon (\S+)(?: \(?(?:at )?delta ([^ )]+)\)?)? for ((?:the presence of )?one [rU]\w+)(?= \(|;|$)"
 
 
 class Unreadable(Exception):
     """A file of a run is missing, damaged or of another format; the message says which and where."""
 
 
-class Finding(NamedTuple):
+class Finding(NamedTuple("Finding", [("what", str), ("holds", bool | None), ("detail", str)])):
     """What was checked, whether it holds (None: not checked), and the result, or why it was not checked."""
-
-    what: str
-    holds: bool | None
-    detail: str
 
 
 def verdict(findings: Sequence[Finding]) -> str:
@@ -191,7 +185,7 @@ def _whole(accounts: Sequence[_Account], rows: int, apart: int, spent: bool = Fa
 
     try:
         places = [(rows, 1, cache(partial(square, part))) for part in parts]
-        total = worst_places(places, rows, 1) if len(parts) > 1 else square(parts[0], rows)
+        total = max(worst_places(places, rows, 1).values()) if len(parts) > 1 else square(parts[0], rows)
     except NotChecked as error:
         return Law("gdp", rows * _whole(accounts, 1, 1).mu, why=str(error))
     return Law("gdp", mp.sqrt(total), why=max(law.why for law in laws))
@@ -272,7 +266,7 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
     at_distance = [f"any two of them {apart} rows apart or more"] * (apart > 1)
     limits = [*of_column, f"at most {most} row" + "s" * (most != 1), *at_distance]
     text = run["summary"].replace(f"one user ({', '.join(limits)})", "one USER")
-    figures, mus = _PRINTED.findall(text), re.findall(r"([^( ]+)-GDP", text)
+    figures, mus = re.findall(_PRINTED, text), re.findall(r"([^( ]+)-GDP", text)
     if not figures or (not mus) != (kind == "approximate"):
         yield Finding("printed figures", None, f"in {run['summary']!r}")
         return

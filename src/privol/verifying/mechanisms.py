@@ -83,29 +83,35 @@ def delta_of_gdp(epsilon: Any, mu: Any) -> Any:
     return mp.ncdf(-epsilon / mu + mu / 2) - mp.exp(epsilon) * mp.ncdf(-epsilon / mu - mu / 2) + mpf(10) ** -45
 
 
-def worst_places(parts: Iterable[tuple[int, int, Any]], rows: int, apart: int, most: int = _MOST_DIVIDED) -> Any:
-    """The largest sum of the costs of a user's rows in parts of a stream: each part has a length, a number of equal
-    parts, and the cost by rows there. Rows are as early as possible, and keep others from the beginning of a part."""
+def worst_places(parts: Iterable[Any], rows: int, apart: int, most: int = _MOST_DIVIDED, barred: int = 0) -> Any:
+    """The largest sums of the costs of a user's rows in parts of a stream, by their number and by the places that they
+    bar behind: each part has a length, a number of equal parts, the cost by rows there, and, where places in it matter,
+    their own largest sums, by the places that are barred in it and the most rows. Rows are as early as possible."""
     if rows > most:
         raise NotChecked(f"divisions of {rows:,} rows of a user among parts of the stream")
-    known: dict[tuple[int, int], Any] = {(0, 0): 0}
-    for length, times, cost in parts:
+    known: dict[tuple[int, int], Any] = {(0, barred): 0}
+    for length, times, cost, *inside in parts:
         for _ in range(times):
             found: dict[tuple[int, int], Any] = {}
             for (before, near), best in known.items():
-                for m in range(min(max(0, (length - 1 - near) // apart + 1), rows - before) + 1):
-                    key = before + m, max(near + m * apart - length, 0)
-                    found[key] = max(found.get(key, 0), best + (cost(m) if m else 0))
-            if found == known:
+                fits = min(max(0, (length - 1 - near) // apart + 1), rows - before)
+                early = ((m, max(near + m * apart - length, 0)) for m in range(fits + 1))
+                for (m, out), more in (inside[0](near, fits) if inside else dict.fromkeys(early, 0)).items():
+                    found[before + m, out] = max(found.get((before + m, out), 0), best + more + (cost(m) if m else 0))
+            kept, most_of = dict[tuple[int, int], Any](), dict[int, Any]()
+            for (m, out), best in sorted(found.items()):
+                if best > most_of.get(m, -1):  # who bars more must cost more
+                    kept[m, out] = most_of[m] = best
+            if kept == known:
                 break
-            known = found
-    return max(known.values())
+            known = kept
+    return known
 
 
 def _in_steps(n: int, leaf: int, rows: int, apart: int) -> Any:
     """The largest sum of squared numbers of a user's rows in steps of ``leaf`` of n rows (participation.md, 4)."""
     rows, parts = min(rows, (n - 1) // apart + 1), [(leaf, n // leaf, lambda m: m * m), (n % leaf, 1, lambda m: m * m)]
-    return iv.mpf(rows if apart >= leaf else worst_places(parts, rows, apart, rows))
+    return iv.mpf(rows if apart >= leaf else max(worst_places(parts, rows, apart, rows).values()))
 
 
 def _lanes(n: int, more: int = 0) -> Any:
@@ -122,8 +128,7 @@ class Loss(namedtuple("Loss", "offset rise cap bend one_sided", defaults=[False]
         """The loss of a record, for targets within y."""
         one, flat, y, width = iv.mpf(1), iv.mpf(0), iv.mpf(y), iv.mpf(loss.get("width", 1))
         if loss.get("custom"):  # the user's own, as vouched for
-            slope = iv.mpf(loss["lipschitz"])
-            return Loss(slope, flat, slope, loss["curvature"] and iv.mpf(loss["curvature"]))
+            return Loss(cap := iv.mpf(loss["lipschitz"]), flat, cap, loss["curvature"] and iv.mpf(loss["curvature"]))
         return {
             "logistic": Loss(None, None, one, one / 4, one_sided=True),
             "hinge": Loss(one, flat, one, None, one_sided=True),
@@ -180,13 +185,12 @@ class Design:
         self.intervals = self.name in ("tree", "honaker", "smooth")
         if not self.intervals and self.name not in ("sqrt", "blt", "banded", "independent"):
             raise NotChecked(f"sums of the design {self.name!r}")
-        numbers = (map(iv.mpf, design.get(key, ())) for key in ("rates", "weights"))
-        self.pairs = pairs = list(zip(*numbers, strict=True))  # for a BLT
+        self.pairs = pairs = list(zip(*(map(iv.mpf, design.get(key, ())) for key in ("rates", "weights")), strict=True))
         if not all(0 < rate < 1 and weight >= 0 for rate, weight in pairs):
             raise ValueError("rates or weights of a BLT")
         self.series = cache(lambda n: [sum(v * (1 - (a * b) ** n) / (1 - a * b) for b, v in pairs) for a, _ in pairs])
+        self.known, self.blocks, self.both = cache(self.product), cache(self.laid), self.name == "honaker"
         self.powers = cache(lambda lag: [weight * rate**lag for rate, weight in pairs])
-        self.known, self.blocks = cache(self.product), cache(self.block)
         self.sums, self.terms = dict[int, list[int]](), list[int]()
         if self.name == "sqrt":
             up, down = design["decay"].as_integer_ratio()
@@ -231,14 +235,15 @@ class Design:
 
     def pattern(self, rows: int, apart: int, leaf: int) -> Any:
         """Square of the joint effect of equal rows of a user in the worst pattern, in steps of ``leaf`` rows."""
-        if self.intervals and apart == 1 and self.name != "smooth":
-            heights = [k for k in range(self.steps.bit_length()) if self.steps >> k & 1]
-            return iv.mpf(worst_places([(leaf << k, 1, partial(self.blocks, k, leaf)) for k in heights], rows, 1))
-        if self.intervals or sum(upper(weight) for _, weight in self.pairs) > 1 or rows > 1 << 12:
-            raise NotChecked(f"several rows of a user in {self.name} sums")
+        rows, bounds = min(rows, (self.steps * leaf - 1) // apart + 1), []
+        many = rows * rows * (rows + apart) > _MOST_NUMBERS if self.intervals else rows > 1 << 12
+        if many or self.name == "smooth" or sum(upper(weight) for _, weight in self.pairs) > 1:
+            raise NotChecked(f"{rows:,} rows of a user in {self.name} sums, {apart:,} apart")
+        if self.intervals:
+            blocks = tuple((k, True) for k in reversed(range(self.steps.bit_length())) if self.steps >> k & 1)
+            return iv.mpf(max(self.blocks(blocks, leaf, apart, 0, rows).values()))
         if self.name == "independent":
             return _in_steps(self.steps * leaf, leaf, rows, apart)
-        rows, bounds = min(rows, (self.steps * leaf - 1) // apart + 1), []
         if apart < leaf:  # adjacent steps that are as full as possible
             full = -(-leaf // apart)
             counts = [full] * (rows // full) + [rows % full]
@@ -248,11 +253,11 @@ class Design:
             bounds.append(self.nearest(rows, apart // math.gcd(apart, leaf), leaf // math.gcd(apart, leaf)))
         return iv.mpf(min(bounds)) / ONE
 
-    def block(self, height: int, leaf: int, rows: int, node: bool = True) -> int:
-        """The largest sum of squared numbers of a user's rows in the nodes of a block of a tree, itself one or not."""
-        nodes = (True, self.name == "honaker") if height else ()
-        halves = [(leaf << height - 1, 1, partial(self.blocks, height - 1, leaf, node=each)) for each in nodes]
-        return node * rows * rows + int(worst_places(halves, rows, 1))
+    def laid(self, blocks: Any, leaf: int, apart: int, barred: int, rows: int) -> Any:
+        """The largest sums of squared numbers of rows in nodes of blocks of a tree, which may be nodes themselves."""
+        halves = {k: [partial(self.blocks, ((k - 1, True), (k - 1, self.both)), leaf, apart)][:k] for k, _ in blocks}
+        parts = [(leaf << k, 1, lambda m, node=node: node * m * m, *halves[k]) for k, node in blocks]
+        return worst_places(parts, rows, apart, rows, barred)
 
     def nearest(self, rows: int, apart: int, leaf: int) -> int:
         """The same for rows that are as close as possible to the previous one, or begin the following step."""
@@ -315,7 +320,8 @@ class _Reader:
 
             def most(rows: int, apart: int) -> Any:  # of epochs like the last one there may be any number
                 costs = [cache(lambda m, each=each: upper(each.price(m, apart)) ** 2) for each in found]
-                return iv.sqrt(iv.mpf(worst_places([(rows, 1, c) for c in costs] + [(rows, rows, costs[-1])], rows, 1)))
+                places = worst_places([(rows, 1, c) for c in costs] + [(rows, rows, costs[-1])], rows, 1)
+                return iv.sqrt(iv.mpf(max(places.values())))
 
             return Mechanism(most, found[0].said, [*chain.from_iterable(each.facts for each in found)])
         noise, leaf, n = self.of["noise"], self.of["rows_of_step"], self.of["rows"]
@@ -510,4 +516,4 @@ class _Reader:
         facts.append(("rows", at - 1 == self.of["rows"], f"{at - 1:,} in its phases, {self.of['rows']:,} stated"))
         parts, one = [(phase["rows"], 1, lambda m: m * m) for phase in phases], max(costs, key=upper)
         said = f"the noise of {len(costs)} phase(s)"
-        return Mechanism(lambda m, b: iv.sqrt(iv.mpf(worst_places(parts, m, b, m))) * one, said, facts)
+        return Mechanism(lambda m, b: iv.sqrt(iv.mpf(max(worst_places(parts, m, b, m).values()))) * one, said, facts)
