@@ -1,7 +1,9 @@
-"""The C kernels alone, without Python: drivers in tests/core/c, under the address and undefined-behaviour sanitizers.
+"""The C kernels alone, without Python: drivers in tests/core/c, under the sanitizers.
 
-Every driver is compiled twice, once as the package ships the kernels and once unoptimised under the sanitizers. Both
-must pass, and print the same digest of results: the bits may not depend on how the compiler arranged the code.
+Every driver is compiled twice, once as the package ships the kernels and once unoptimised under the sanitizers of
+addresses and of undefined behaviour. Both must pass, and print the same digest of results: the bits may not depend on
+how the compiler arranged the code. Drivers also run in eight threads at once under the thread sanitizer:
+PRIVOL_THREADED=all takes all of them, otherwise the fast ones.
 
 Without a compiler, or with one that lacks the sanitizers, the tests are skipped, and fail where CI=true.
 """
@@ -39,6 +41,24 @@ int main(int argc, char **argv) {
     double *p = malloc(8 * (size_t)argc);
     p[argc] = 1.0;
     return p[argc] > 2.0;
+}
+"""
+THREADED = ["-O2", "-g1", "-fsanitize=thread", "-Wno-missing-prototypes"]
+#: It forks, after which a thread has no others.
+FORKS = "test_keystream"
+#: Those that take a second or two so.
+FAST = {
+    f"test_{name}" for name in ("bits", "discrete", "experts", "gradient", "magnitude", "math", "network", "outputs")
+}
+FAST |= {"test_prefix", "test_update"}
+RACE = """
+#include <pthread.h>
+static int count;
+static void *add(void *p) { ++count; return p; }
+int main(void) {
+    pthread_t one, two;
+    if (pthread_create(&one, 0, add, 0) || pthread_create(&two, 0, add, 0)) return 0;
+    return pthread_join(one, 0) + pthread_join(two, 0);
 }
 """
 UNDEFINED = """
@@ -138,3 +158,38 @@ def test_driver(driver: str, compiler: str, kernels: dict[str, list[Path]], tmp_
         output[build] = result.stdout
     assert output["shipped"].split()[0] == driver.removeprefix("test_")
     assert output["shipped"] == output["sanitized"], f"{driver}: the results depend on the compiler's optimisation"
+
+
+@pytest.fixture(scope="module")
+def threaded(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Object files of all kernels under the thread sanitizer, which detects a race as it should."""
+    folder = tmp_path_factory.mktemp("threaded")
+    (folder / "race.c").write_text(RACE)
+    built = compile_c(compiler, THREADED, [folder / "race.c"], folder / "race")
+    if built.returncode:
+        refuse(f"{compiler} cannot build with the thread sanitizer: {built.stderr[-500:]}")
+    assert "data race" in run(folder / "race").stderr, "the sanitizer let a race pass"
+    objects = []
+    for source in [*sorted(CORE.glob("*/*.c")), TESTS / "threads.c"]:
+        objects.append(folder / f"{source.stem}.o")
+        built = compile_c(compiler, [*THREADED, "-c"], [source], objects[-1])
+        assert built.returncode == 0, built.stderr
+    return objects
+
+
+@pytest.mark.parametrize("driver", [driver for driver in DRIVERS if driver != FORKS])
+def test_threads_share_nothing_that_kernels_write(
+    driver: str, compiler: str, threaded: list[Path], tmp_path: Path
+) -> None:
+    if driver not in FAST and os.environ.get("PRIVOL_THREADED") != "all":
+        pytest.skip("takes long under the sanitizer: PRIVOL_THREADED=all")
+    part, program = tmp_path / f"{driver}.o", tmp_path / driver
+    for built in (
+        compile_c(compiler, [*THREADED, "-Dmain=driver_main", "-c"], [TESTS / f"{driver}.c"], part),
+        compile_c(compiler, THREADED, [part, *threaded], program),
+    ):
+        assert built.returncode == 0, built.stderr
+    result = run(program)
+    assert (result.returncode, result.stderr) == (0, "")
+    (digest,) = set(result.stdout.splitlines())
+    assert digest.split()[0] == driver.removeprefix("test_")

@@ -5,7 +5,7 @@
 
 enum { N = 50, EVERY = 4, HUGE_ROW = 17, ZERO_ROW = 11 };
 
-static double low[64], high[64];
+static THREAD double low[64], high[64];
 
 typedef struct task {
     pv_bandit_plan plan;

@@ -31,7 +31,7 @@ static double share(const pv_first_pass *pass, pv_law law, const uint32_t *k) {
 static void every(const pv_first_pass *pass, pv_law law) {
     const char *asked = getenv("PRIVOL_EXHAUSTIVE");
     const int64_t stride = asked && strcmp(asked, "1") == 0 ? 1 : 2039, top = INT64_C(1) << 31;
-    static uint32_t k[COUNT];
+    static THREAD uint32_t k[COUNT];
     double most = 0.0;
     for (int64_t start = 0; start < top; start += COUNT * stride) {
         for (int64_t j = 0; j < COUNT; ++j) {

@@ -4,7 +4,7 @@
 
 enum { D_MAX = 130 };
 
-static double low[D_MAX], high[D_MAX];
+static THREAD double low[D_MAX], high[D_MAX];
 
 static long double outside(const pv_set *set, const double *x, int64_t d) {
     long double sum = 0, size = 0, square = 0, worst = 0;

@@ -5,7 +5,7 @@
 
 enum { N = 120 };
 
-static double low[64], high[64];
+static THREAD double low[64], high[64];
 
 typedef struct task {
     pv_gradient_plan plan;

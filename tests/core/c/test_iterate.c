@@ -19,8 +19,8 @@ typedef struct result {
     int64_t refills, undecided;
 } result;
 
-static double low[64], high[64];
-static int level; /* of the kernels that run() calls: the fastest, but each in turn in one() */
+static THREAD double low[64], high[64];
+static THREAD int level; /* of the kernels that run() calls: the fastest, but each in turn in one() */
 
 static task make(int64_t d, int intercept, int code, int set, int kind) {
     task k = {0};

@@ -5,7 +5,7 @@
 
 #define SIGN_BIT UINT64_C(0x8000000000000000)
 
-static const pv_first_pass *level;
+static THREAD const pv_first_pass *level;
 
 static long double tail(pv_law law, long double z) { return law == PV_GAUSSIAN ? erfcl(z * sqrtl(0.5L)) : expl(-z); }
 

@@ -6,7 +6,7 @@
 
 enum { N = 50, EVERY = 4, HUGE_ROW = 17, ZERO_ROW = 11, TINY_ROW = 19 };
 
-static double low[64], high[64];
+static THREAD double low[64], high[64];
 
 typedef struct task {
     pv_local_plan plan;
@@ -97,7 +97,7 @@ static void end(live *l) {
     free(l->point), free(l->sum), free(l->gradient), free(l->released), free(l->released_sum), free(l->work);
 }
 
-static double *parts[5];
+static THREAD double *parts[5];
 
 static double **arrays(const live *l) {
     parts[0] = l->point, parts[1] = l->sum, parts[2] = l->gradient, parts[3] = l->released, parts[4] = l->released_sum;

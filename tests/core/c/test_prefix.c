@@ -12,9 +12,9 @@ typedef struct task {
     double theta[2], omega[2], coefficients[N], decoder[N];
 } task;
 
-static int level;
-static double discount = 1.0; /* of the tasks that are made */
-static int64_t window = 0;
+static THREAD int level;
+static THREAD double discount = 1.0; /* of the tasks that are made */
+static THREAD int64_t window = 0;
 
 static task make(pv_design design, int64_t width, int64_t leaf, int64_t horizon, int gram) {
     task k = {.theta = {0.9, 0.5}, .omega = {0.2, 0.15}};

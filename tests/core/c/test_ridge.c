@@ -173,7 +173,7 @@ static void indefinite(void) {
     drop(&ridge);
 }
 
-static int calls_until_failure;
+static THREAD int calls_until_failure;
 
 static void trtrs_that_fails(char *uplo, char *trans, char *diag, int *n, int *nrhs, double *a, int *lda, double *b,
                              int *ldb, int *info) {

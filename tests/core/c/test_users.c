@@ -61,8 +61,8 @@ static void rule(int64_t max_rows, int64_t separation, int every) {
     int32_t codes[ROWS];
     int64_t offsets[USERS + 1] = {0}, counts[USERS] = {0}, last[USERS] = {0}, number = 0, near = 0;
     unsigned char fates[ROWS];
-    static uint64_t kept[2 * ROWS], entered[2 * ROWS];
-    static int64_t before[ROWS], numbers[ROWS];
+    static THREAD uint64_t kept[2 * ROWS], entered[2 * ROWS];
+    static THREAD int64_t before[ROWS], numbers[ROWS];
     digests(known);
     pv_users table = table_of(max_rows, separation, every, 2);
     for (int i = 0; i < ROWS; ++i) codes[i] = (int32_t)(random_word() % USERS);
