@@ -201,6 +201,29 @@ class Predictor:
                         raise StreamError(what, row=i)
         return np.array(rows, dtype=np.float64)
 
+    def places(self, found: Sequence[str]) -> list[int]:
+        """Return the places of the model's columns among these, in the order of the table.
+
+        Raises
+        ------
+        StreamError
+            If one is missing or there twice; where the model's have no names, if there are more or fewer.
+        """
+        if self.columns is None:
+            if len(found) != self.width:
+                raise StreamError(f"found {len(found)} column(s), allowed are {self.width}")
+            return list(range(self.width))
+        wanted = set(self.columns)
+        places = [i for i, name in enumerate(found) if name in wanted]
+        if len(places) != len(wanted):
+            names = [found[i] for i in places]
+            lacks = [name for name in self.columns if name not in names]
+            if lacks:
+                raise StreamError(f"the table lacks {', '.join(map(repr, lacks))}")
+            twice = next(name for i, name in enumerate(names) if name in names[:i])
+            raise StreamError(f"the table has two columns {twice!r}")
+        return places
+
     def of_table(self, table: Any) -> Answer:
         """Answer for a table of pyarrow, whose columns are found by name where the model's have names.
 
@@ -209,18 +232,10 @@ class Predictor:
         StreamError
             As :meth:`of_rows`.
         """
+        table = table.select(self.places(table.column_names))
         if self.columns is None:
-            if table.num_columns != self.width:
-                raise StreamError(f"found {table.num_columns} column(s), allowed are {self.width}")
             columns = columns_of(table, [f"x{j}" for j in range(self.width)])
         else:
-            found = table.column_names
-            lacks = [name for name in self.columns if name not in found]
-            if lacks:
-                raise StreamError(f"the table lacks {', '.join(map(repr, lacks))}")
-            twice = next((name for name in self.columns if found.count(name) > 1), None)
-            if twice is not None:
-                raise StreamError(f"the table has two columns {twice!r}")
             columns = columns_of(table.select(list(self.columns)))
         if self._schema is not None:
             return self._encoded(columns)
