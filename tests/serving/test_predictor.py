@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import math
@@ -24,6 +25,7 @@ from privol.losses import get_loss
 from privol.serving._predictor import Predictor
 from privol.serving._requests import Refused, answer_in_arrow, answer_in_json, answer_to, wants_arrow
 from privol.state import load_learner, load_model, read_record, save_model
+from privol.state._models import digest_of
 
 
 def predictor_of(folder):
@@ -219,6 +221,55 @@ def test_bad_cells_of_columns(of_columns):
             of_columns.of_rows([{"age": 3.0, "town": "Oslo", "dose": 1}, {"age": 3.0, "town": cell, "dose": 1}])
     unknown = of_columns.of_rows([{"age": None, "town": "Atlantis", "dose": 10**300}])
     assert np.isfinite(unknown.probabilities).all()  # as the encoding says of unknown and missing cells
+
+
+def resealed(folder, to, change, arrays=None):
+    """A model with a changed record or other arrays, whose checksums are right."""
+    record = read_record(folder)
+    content = (folder / "model.npz").read_bytes() if arrays is None else arrays
+    change(record)
+    record["arrays"]["sha256"] = hashlib.sha256(content).hexdigest()
+    to.mkdir()
+    (to / "model.npz").write_bytes(content)
+    (to / "model.json").write_text(json.dumps({**record, "sha256": digest_of(record)}))
+    return to
+
+
+def packed(numbers, save):
+    sink = io.BytesIO()
+    save(sink, model=numbers, average=numbers)
+    return sink.getvalue()
+
+
+def test_forged_models_of_columns_are_not_served(tmp_path):
+    table = auto_tools.table(600)
+    save_model(PrivateClassifier(epsilon=20.0).fit(table, auto_tools.labels_of(table)), tmp_path / "run")
+    changes = {
+        "features of a row": lambda inputs: inputs["schema"]["columns"].pop(),
+        "in the order": lambda inputs: inputs["estimator"].update(order=[7, 9]),
+        "no texts": lambda inputs: inputs["estimator"]["classes"].update(type="|O", values=[[1], {}]),
+    }
+    for i, (says, change) in enumerate(changes.items()):
+        forged = resealed(tmp_path / "run", tmp_path / str(i), lambda record, of=change: of(record["inputs"]))
+        with pytest.raises((StateError, ValueError), match=says):
+            predictor_of(forged)
+
+
+def test_forged_models_of_numbers(tmp_path):
+    save_model(DPFTRL(epsilon=100.0, fit_intercept=False).fit(X, Y), tmp_path / "run")
+    wide = resealed(tmp_path / "run", tmp_path / "wide", lambda record: record["classes"].update(type="<U200000000"))
+    with pytest.raises(StateError, match="labels of type"):
+        predictor_of(wide)
+    rows = resealed(tmp_path / "run", tmp_path / "rows", lambda record: record.update(n_rows=10**400))
+    with pytest.raises(InvalidParameter, match="n_rows must be"):
+        predictor_of(rows)
+    few = packed(np.zeros(4), np.savez_compressed)
+    with pytest.raises(StateError, match="compressed"):
+        predictor_of(resealed(tmp_path / "run", tmp_path / "few", lambda record: None, few))
+    large = packed(np.array([1e308, -1e308, 1e308, 1e308]), np.savez)
+    model = predictor_of(resealed(tmp_path / "run", tmp_path / "large", lambda record: None, large))
+    with pytest.raises(StreamError, match="row 2: the model's score of it is beyond"):
+        model.of_rows([[0, 0, 0, 0], [100, 100, -3, 7]])
 
 
 # ---- bodies ------------------------------------------------------------------------------------------------
