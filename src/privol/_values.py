@@ -50,6 +50,7 @@ FloatArray = NDArray[np.float64]
 
 #: Kinds of NumPy's numeric types.
 NUMBERS = "biuf"
+_MOST_LABELS = 1 << 26  # bytes of all labels of a model
 #: Types of labels.
 _LABELS = re.compile(r"[<>=|]?(?:[biuf][1248]|[US]\d{1,9}|O)")
 _CELLS = "OUST"  # kinds of types whose values are read one by one
@@ -374,10 +375,14 @@ def labels_of(values: Any, kind: Any) -> NDArray[Any]:
     Raises
     ------
     ValueError, TypeError
-        If it is no type of labels. NumPy would parse more than these, and fail in other ways.
+        If it is no type of labels, or a value is none. NumPy would parse more than these, and fail in other ways.
     """
     if not _LABELS.fullmatch(kind):
         raise ValueError(f"labels of type {kind!r}")
+    if not all(isinstance(value, str | int | float | bool) for value in values):
+        raise ValueError("labels that are no texts, numbers or booleans")
+    if len(values) * np.dtype(kind).itemsize > _MOST_LABELS:  # a few letters may state gigabytes
+        raise ValueError(f"{len(values)} labels of type {kind!r}")
     return np.array(values, dtype=np.dtype(kind))
 
 

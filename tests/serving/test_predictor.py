@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import math
@@ -24,6 +25,7 @@ from privol.losses import get_loss
 from privol.serving._predictor import Predictor
 from privol.serving._requests import Refused, answer_in_arrow, answer_in_json, answer_to, wants_arrow
 from privol.state import load_learner, load_model, read_record, save_model
+from privol.state._models import digest_of
 
 
 def predictor_of(folder):
@@ -221,6 +223,55 @@ def test_bad_cells_of_columns(of_columns):
     assert np.isfinite(unknown.probabilities).all()  # as the encoding says of unknown and missing cells
 
 
+def resealed(folder, to, change, arrays=None):
+    """A model with a changed record or other arrays, whose checksums are right."""
+    record = read_record(folder)
+    content = (folder / "model.npz").read_bytes() if arrays is None else arrays
+    change(record)
+    record["arrays"]["sha256"] = hashlib.sha256(content).hexdigest()
+    to.mkdir()
+    (to / "model.npz").write_bytes(content)
+    (to / "model.json").write_text(json.dumps({**record, "sha256": digest_of(record)}))
+    return to
+
+
+def packed(numbers, save):
+    sink = io.BytesIO()
+    save(sink, model=numbers, average=numbers)
+    return sink.getvalue()
+
+
+def test_forged_models_of_columns_are_not_served(tmp_path):
+    table = auto_tools.table(600)
+    save_model(PrivateClassifier(epsilon=20.0).fit(table, auto_tools.labels_of(table)), tmp_path / "run")
+    changes = {
+        "features of a row": lambda inputs: inputs["schema"]["columns"].pop(),
+        "in the order": lambda inputs: inputs["estimator"].update(order=[7, 9]),
+        "no texts": lambda inputs: inputs["estimator"]["classes"].update(type="|O", values=[[1], {}]),
+    }
+    for i, (says, change) in enumerate(changes.items()):
+        forged = resealed(tmp_path / "run", tmp_path / str(i), lambda record, of=change: of(record["inputs"]))
+        with pytest.raises((StateError, ValueError), match=says):
+            predictor_of(forged)
+
+
+def test_forged_models_of_numbers(tmp_path):
+    save_model(DPFTRL(epsilon=100.0, fit_intercept=False).fit(X, Y), tmp_path / "run")
+    wide = resealed(tmp_path / "run", tmp_path / "wide", lambda record: record["classes"].update(type="<U200000000"))
+    with pytest.raises(StateError, match="labels of type"):
+        predictor_of(wide)
+    rows = resealed(tmp_path / "run", tmp_path / "rows", lambda record: record.update(n_rows=10**400))
+    with pytest.raises(InvalidParameter, match="n_rows must be"):
+        predictor_of(rows)
+    few = packed(np.zeros(4), np.savez_compressed)
+    with pytest.raises(StateError, match="compressed"):
+        predictor_of(resealed(tmp_path / "run", tmp_path / "few", lambda record: None, few))
+    large = packed(np.array([1e308, -1e308, 1e308, 1e308]), np.savez)
+    model = predictor_of(resealed(tmp_path / "run", tmp_path / "large", lambda record: None, large))
+    with pytest.raises(StreamError, match="row 2: the model's score of it is beyond"):
+        model.of_rows([[0, 0, 0, 0], [100, 100, -3, 7]])
+
+
 # ---- bodies ------------------------------------------------------------------------------------------------
 
 
@@ -249,6 +300,27 @@ def test_bad_json(of_numbers, body, status, says):
 TABLE = pa.table({name: [0.1, 0.2] for name in "abcd"})
 
 
+def batches(*given, metadata=None, **options):
+    """Batches as a stream of Arrow."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, given[0].schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        for batch in given:
+            writer.write_batch(batch, custom_metadata=metadata)
+    return sink.getvalue().to_pybytes()
+
+
+ROW = TABLE.to_batches()[0]
+# Arrow 0.17 named the compression of version 4 of its metadata there, and readers still obey
+OLD = {"metadata_version": pa.ipc.MetadataVersion.V4, "metadata": {"ARROW:experimental_compression": "zstd"}}
+
+
+MANY = pa.Array.from_buffers(pa.null(), 2**31 - 1, [None])
+
+
+def towns(*names):
+    return pa.record_batch([pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array(names))], ["town"])
+
+
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
@@ -258,9 +330,12 @@ TABLE = pa.table({name: [0.1, 0.2] for name in "abcd"})
         (stream(TABLE, compression="zstd"), 415, "compressed"),
         (stream(TABLE, compression="lz4"), 415, "compressed"),
         (stream(pa.table({"a": pa.array(["x"]).dictionary_encode()}), compression="zstd"), 415, "compressed"),
+        (batches(ROW, **OLD), 415, "compressed"),
+        (batches(towns("a"), towns("a", "b"), emit_dictionary_deltas=True), 415, "deltas"),
+        (batches(*[ROW.slice(0, 0)] * 256), 413, "more than 256 messages"),
         (stream(TABLE.slice(0, 0)), 422, "found no rows"),
         (stream(pa.concat_tables([TABLE] * 2)), 413, "found 4 rows"),
-        (stream(pa.table({"a": pa.Array.from_buffers(pa.null(), 2**31 - 1, [None])})), 413, "found 2,147,483,647 rows"),
+        (stream(pa.table(dict.fromkeys("abcd", MANY))), 413, "found 2,147,483,647 rows"),
         (stream(pa.table({"a": [[1.0]]})), 422, "column 'a': found list"),
         (stream(pa.table({"a": [{"b": 1}]})), 422, "column 'a': found struct"),
         (stream(pa.table({"a": [b"x"]})), 422, "column 'a': found binary"),
@@ -294,6 +369,18 @@ def test_text_that_many_cells_share_is_not_written_out(of_columns, column):
         1, "town", pa.array(["Oslo", None] * 500, pa.string_view())
     )
     assert len(answer_to(ARROW, stream(short), of_columns, 1000).predictions) == 1000
+
+
+@pytest.mark.parametrize(("name", "status"), [("more", 200), ("town", 400)])
+def test_only_the_columns_of_the_model_are_checked(of_columns, name, status):
+    """Any number of columns may share the same megabytes of text."""
+    columns = {"age": [1.0], "town": ["Oslo"], "dose": [1], "more": ["Oslo"]} | {name: ["\u00e9\u00e9"]}
+    damaged = stream(pa.table(columns)).replace("\u00e9\u00e9".encode(), b"\xff" * 4)  # no UTF-8
+    try:
+        found = len(answer_to(ARROW, damaged, of_columns, 1).predictions)
+    except Refused as refused:
+        found = refused.status
+    assert found == (1 if status == 200 else status)
 
 
 def test_damaged_arrow_is_refused_or_answered(of_columns):

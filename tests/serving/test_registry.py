@@ -122,6 +122,36 @@ def test_a_manifest_has_one_form(tmp_path, run):
         registry.version("risk")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no pipes in folders")
+@pytest.mark.parametrize("file", ["model.npz", "manifest.json", "manifest.sig", "../current.json"])
+def test_what_is_no_plain_file_or_too_long_is_refused_unread(tmp_path, run, file):
+    """Reading a pipe waits for ever, a device has no end, and a hole of a terabyte costs nothing to make."""
+    key, public = pem(tmp_path / "key.pem", Ed25519PrivateKey.generate())
+    path = Registry(tmp_path / "models").publish(run, "risk", key=key).path / file
+    trusted = Registry(tmp_path / "models", public_key=public)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(StateError, match="no plain file"):
+        trusted.version("risk")
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(StateError, match="no plain file"):
+        trusted.version("risk")
+    path.unlink()
+    path.touch()
+    os.truncate(path, 1 << 40)
+    with pytest.raises(StateError, match="which are all that it may"):
+        trusted.version("risk")
+
+
+def test_the_card_is_the_one_that_was_verified(tmp_path, run):
+    found = Registry(tmp_path / "models").publish(run, "risk")
+    read = Registry(tmp_path / "models").version("risk")
+    (found.path / "card.json").unlink()
+    (found.path / "card.json").write_text('{"guarantee": "any"}')
+    assert found.card == read.card == model_card(run)
+
+
 class Killed(BaseException):
     """The machine stops here."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -17,7 +19,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import PrivolError
-from ._guards import Limits, Rate, Token, host_of, is_loopback
+from ._guards import Limits, Rate, Room, Token, host_of, is_loopback
 from ._live_run import Learning
 from ._public_metrics import PublicMetrics
 from ._requests import ARROW, JSON, Refused, answer_in_arrow, answer_in_json, answer_to, wants_arrow
@@ -28,6 +30,8 @@ __all__ = ["application"]
 log = logging.getLogger("privol.serving")
 
 _INLINE = 65536  # bytes of a body that is answered at once, in about a millisecond; longer ones hold up no others
+_LONG_AT_ONCE = 2  # longer ones: while they are read, each may take thirty times its own bytes
+_BODIES = 8  # times the longest body that all bodies take at once, beside what is answered at once
 _OPEN = ("/healthz", "/readyz")
 
 
@@ -50,6 +54,7 @@ class _Routes:
 
     def __init__(self, shelf: Shelf, limits: Limits, learning: Learning, metrics: PublicMetrics) -> None:
         self._shelf, self._limits, self._learning, self._metrics = shelf, limits, learning, metrics
+        self._room, self._long = Room(_BODIES * limits.body), asyncio.Semaphore(_LONG_AT_ONCE)
         self.router = Router(
             [
                 Route("/healthz", self.health, methods=["GET"]),
@@ -118,30 +123,46 @@ class _Routes:
         return name, slot.served
 
     async def predict(self, request: Request) -> Response:
+        with self._room.taker() as take:
+            return await self._predicted(request, take)
+
+    async def _predicted(self, request: Request, take: Callable[[int], bool]) -> Response:
         try:
             name, served = self._asked(request)
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind not in (JSON, ARROW):
                 raise Refused(415, f"the body must be {JSON} or {ARROW}, as Content-Type says")
             as_arrow = wants_arrow(request.headers.get("accept"), kind)
-            body = await self._body(request)
+            body = await self._body(request, take)
             # one model answers the whole request, even if it is replaced meanwhile
             if len(body) <= _INLINE:
-                rows, content = self._answered(name, served, kind, body, as_arrow)
+                found = self._answered(name, served, kind, body, as_arrow)
             else:
-                rows, content = await run_in_threadpool(self._answered, name, served, kind, body, as_arrow)
+                async with self._long:
+                    found = await run_in_threadpool(self._answered, name, served, kind, body, as_arrow)
         except Refused as refused:
             return _refusal(refused)
-        except PrivolError as error:  # about the client's rows, which it knows
-            return _json({"error": str(error)}, 422)
+        if isinstance(found, Refused):
+            return _refusal(found)
+        rows, content = found
         self._metrics.predicted(rows)
         return Response(content, 200, {"cache-control": "no-store"}, ARROW if as_arrow else JSON)
 
-    def _answered(self, name: str, served: Served, kind: str, body: bytes, as_arrow: bool) -> tuple[int, bytes]:
-        answer = answer_to(kind, body, served.predictor, self._limits.rows)
-        return len(answer.predictions), (answer_in_arrow if as_arrow else answer_in_json)(answer, _which(name, served))
+    def _answered(
+        self, name: str, served: Served, kind: str, body: bytes, as_arrow: bool
+    ) -> tuple[int, bytes] | Refused:
+        """Return the number of rows and the answer; a refusal is not raised, as its frames would keep the rows."""
+        make = answer_in_arrow if as_arrow else answer_in_json
+        try:
+            answer = answer_to(kind, body, served.predictor, self._limits.rows)
+            return len(answer.predictions), make(answer, _which(name, served))
+        except Refused as refused:
+            status, words, headers = refused.status, refused.message, refused.headers
+        except PrivolError as error:  # about the client's rows, which it knows
+            status, words, headers = 422, str(error), {}
+        return Refused(status, words, **headers)
 
-    async def _body(self, request: Request) -> bytes:
+    async def _body(self, request: Request, take: Callable[[int], bool]) -> bytes:
         most, found = self._limits.body, bytearray()
         too_long = Refused(413, f"the body has more than {most:,} bytes", connection="close")
         stated = request.headers.get("content-length", "")
@@ -151,6 +172,8 @@ class _Routes:
             if len(found) + len(piece) > most:
                 raise too_long
             found += piece
+            if len(found) > _INLINE and not take(len(piece)):
+                raise Refused(503, "too many long bodies at once", retry_after="1", connection="close")
         return bytes(found)
 
 

@@ -7,13 +7,15 @@ import hmac
 import ipaddress
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from .._validate import integer, number
 from ..errors import InvalidParameter
 
-__all__ = ["TOKEN_VARIABLE", "Limits", "Rate", "Token", "host_of", "is_loopback"]
+__all__ = ["TOKEN_VARIABLE", "Limits", "Rate", "Room", "Token", "host_of", "is_loopback"]
 
 TOKEN_VARIABLE = "PRIVOL_TOKEN"
 _SHORTEST = 16  # characters: what fewer could be is tried in an afternoon
@@ -26,16 +28,18 @@ class Limits:
     Parameters
     ----------
     body : int, default=8388608
-        Bytes of a request's body, at least 1.
+        Bytes of a request's body, at least 1. Those of all requests at once have eight times as many, beside 64 KiB
+        each.
     rows : int, default=10000
         Rows of a request, at least 1.
     rate : float, default=1000.0
         Requests a second, over all clients, above 0; as many may come at once. Of health there may be any number.
     connections : int, default=256
-        Connections at once, at least 1; requests on others get 503.
+        Connections at once, at least 1; requests on others get 503, and far more are closed.
     request_seconds : float, default=30.0
         Seconds from a connection's first moment, or the first byte of a later request, until the request is there as a
-        whole, above 0. Then the connection is closed: whoever sends a byte now and then holds none.
+        whole, and as many until its answer is taken, above 0. Then the connection is closed: whoever sends or reads a
+        byte now and then holds none.
     idle_seconds : int, default=5
         Seconds that a connection may wait for its next request, at least 1.
     stop_seconds : int, default=10
@@ -138,6 +142,36 @@ class Rate:
             self._left -= 1.0
             return 0.0
         return (1.0 - self._left) / self._per_second
+
+
+class Room:
+    """Bytes that long bodies may have together, of all requests that are not answered yet.
+
+    Parameters
+    ----------
+    most : int
+    """
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    @contextmanager
+    def taker(self) -> Iterator[Callable[[int], bool]]:
+        """Give a request the function that takes bytes for it, or says that there are not so many; then give back."""
+        mine = 0
+
+        def take(count: int) -> bool:
+            nonlocal mine
+            if count > self._left:
+                return False
+            self._left -= count
+            mine += count
+            return True
+
+        try:
+            yield take
+        finally:
+            self._left += mine
 
 
 def is_loopback(host: str) -> bool:

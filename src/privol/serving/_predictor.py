@@ -108,9 +108,12 @@ class Predictor:
             self._coders = Coders(target=False)
             listed = [name for name, column in self._schema.columns if not isinstance(column, Drop)]
             # which columns the encoding asks for is its own affair
-            self.columns: tuple[str, ...] | None = tuple(
-                self._coders.of(self._schema, dict_columns([dict.fromkeys(listed)], listed)).kinds
-            )
+            coder = self._coders.of(self._schema, dict_columns([dict.fromkeys(listed)], listed))
+            if coder.n_features != learner.n_features_in_:
+                raise StateError(
+                    f"the schema makes {coder.n_features} features of a row, and the model has {learner.n_features_in_}"
+                )
+            self.columns: tuple[str, ...] | None = tuple(coder.kinds)
             self.width = len(self.columns)
             return
         self.width = int(learner.n_features_in_)
@@ -129,7 +132,11 @@ class Predictor:
         shown = inputs.get("estimator")
         if shown is not None:
             order = np.array(shown["order"], dtype=np.intp)
-            return float(shown["cut"]), order, labels_of(shown["classes"]["values"], shown["classes"]["type"])
+            classes = labels_of(shown["classes"]["values"], shown["classes"]["type"])
+            if not len(classes) == len(labels) or sorted(order.tolist()) != list(range(len(labels))):
+                raise StateError(f"the estimator has {len(classes)} classes in the order {order.tolist()}, and the "
+                                 f"model has {len(labels)}")  # fmt: skip
+            return float(shown["cut"]), order, classes
         cut = cut_of(learner, self._schema, int(learner.n_features_in_), len(labels))
         return cut, np.arange(len(labels)), labels
 
@@ -201,6 +208,29 @@ class Predictor:
                         raise StreamError(what, row=i)
         return np.array(rows, dtype=np.float64)
 
+    def places(self, found: Sequence[str]) -> list[int]:
+        """Return the places of the model's columns among these, in the order of the table.
+
+        Raises
+        ------
+        StreamError
+            If one is missing or there twice; where the model's have no names, if there are more or fewer.
+        """
+        if self.columns is None:
+            if len(found) != self.width:
+                raise StreamError(f"found {len(found)} column(s), allowed are {self.width}")
+            return list(range(self.width))
+        wanted = set(self.columns)
+        places = [i for i, name in enumerate(found) if name in wanted]
+        if len(places) != len(wanted):
+            names = [found[i] for i in places]
+            lacks = [name for name in self.columns if name not in names]
+            if lacks:
+                raise StreamError(f"the table lacks {', '.join(map(repr, lacks))}")
+            twice = next(name for i, name in enumerate(names) if name in names[:i])
+            raise StreamError(f"the table has two columns {twice!r}")
+        return places
+
     def of_table(self, table: Any) -> Answer:
         """Answer for a table of pyarrow, whose columns are found by name where the model's have names.
 
@@ -209,18 +239,10 @@ class Predictor:
         StreamError
             As :meth:`of_rows`.
         """
+        table = table.select(self.places(table.column_names))
         if self.columns is None:
-            if table.num_columns != self.width:
-                raise StreamError(f"found {table.num_columns} column(s), allowed are {self.width}")
             columns = columns_of(table, [f"x{j}" for j in range(self.width)])
         else:
-            found = table.column_names
-            lacks = [name for name in self.columns if name not in found]
-            if lacks:
-                raise StreamError(f"the table lacks {', '.join(map(repr, lacks))}")
-            twice = next((name for name in self.columns if found.count(name) > 1), None)
-            if twice is not None:
-                raise StreamError(f"the table has two columns {twice!r}")
             columns = columns_of(table.select(list(self.columns)))
         if self._schema is not None:
             return self._encoded(columns)
@@ -259,7 +281,8 @@ class Predictor:
             schema = self._schema
             if schema is not None and schema.target is not None:
                 scores = schema.unscale(scores)
-            return Answer(scores, None, None)
+            return Answer(_finite(scores, first_row), None, None)
+        _finite(scores, first_row)
         # of two classes that both have a score, the difference
         one = scores[:, 1] - scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 2 else scores
         return Answer(self._best(one), self._shares(scores, one), self.classes)
@@ -268,7 +291,8 @@ class Predictor:
         """What the learner's own methods compute, in the same order, without a second check of the rows."""
         bound = self.learner.x_bound
         factor = bound / np.maximum(norms, bound)  # rows beyond the bound are scaled to it, as in learning
-        scores: FloatArray = np.asarray(X @ self._coef.T, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # such scores are refused
+            scores: FloatArray = np.asarray(X @ self._coef.T, dtype=np.float64)
         scores = scores * (factor[:, None] if scores.ndim == 2 else factor)
         return scores + self._intercept if self.learner.fit_intercept else scores
 
@@ -317,6 +341,15 @@ def _numbers_of(learner: Learner, classified: bool) -> tuple[FloatArray, Any]:
     if classified and len(coef) == 1:
         return coef[0], float(np.asarray(intercept)[0])
     return coef, intercept
+
+
+def _finite(scores: FloatArray, first_row: int) -> FloatArray:
+    """Refuse rows without an answer: a model that is no run's may hold any numbers."""
+    wrong = ~np.isfinite(scores).reshape(len(scores), -1).all(axis=1)
+    if wrong.any():
+        row = first_row + int(np.argmax(wrong))
+        raise StreamError(f"row {row}: the model's score of it is beyond the doubles", row=row)
+    return scores
 
 
 def _kind(value: Any) -> str:

@@ -18,7 +18,9 @@ __all__ = ["ARROW", "JSON", "Refused", "answer_in_arrow", "answer_in_json", "ans
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 
 _MOST_TEXT = 64 << 20
+_MOST_MESSAGES = 256  # of a stream: each is checked with all of its dictionary, however few rows it has
 _RECORD_BATCH, _DICTIONARY_BATCH = 3, 2  # of the union MessageHeader in Message.fbs of Arrow
+_OLD_COMPRESSION = b"ARROW:experimental_compression"  # in a message's metadata, by which Arrow 0.17 named it
 
 
 class Refused(Exception):
@@ -66,7 +68,7 @@ def answer_to(kind: str, body: bytes, predictor: Predictor, most: int) -> Answer
     if kind == JSON:
         return predictor.of_rows(_json_rows(body, most))
     try:
-        return predictor.of_table(_table(body, most))
+        return predictor.of_table(_table(body, most, predictor))
     except PrivolError:
         raise
     except ValueError as error:  # of Arrow, or of a name in the schema that is not UTF-8
@@ -99,16 +101,22 @@ def _count(rows: int, most: int) -> None:
 # ---- Arrow -------------------------------------------------------------------------------------------------
 
 
-def _table(body: bytes, most: int) -> Any:
-    """Read a stream of Arrow that a stranger has made: nothing is allocated beyond its own bytes."""
+def _table(body: bytes, most: int, predictor: Predictor) -> Any:
+    """Read the columns of the model in a stream of Arrow that a stranger has made.
+
+    Nothing is allocated beyond its own bytes, and nothing is checked that the model does not take.
+    """
     pa = arrow("a stream of Arrow")
     try:
-        _refuse_compressed(pa, body)
+        _check_messages(pa, body)
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
-            nested = next((field.name for field in reader.schema if not _flat(pa, field.type)), None)
-            if nested is not None:
-                raise Refused(422, f"column {nested!r}: found {reader.schema.field(nested).type}, allowed are numbers, "
-                              "text, booleans, dates, times, and dictionaries of these")  # fmt: skip
+            schema = reader.schema
+        nested = next((field.name for field in schema if not _flat(pa, field.type)), None)
+        if nested is not None:
+            raise Refused(422, f"column {nested!r}: found {schema.field(nested).type}, allowed are numbers, text, "
+                          "booleans, dates, times, and dictionaries of these")  # fmt: skip
+        options = pa.ipc.IpcReadOptions(included_fields=predictor.places(schema.names))
+        with pa.ipc.open_stream(pa.BufferReader(body), options=options) as reader:
             batches, rows, text = [], 0, 0
             for batch in reader:
                 rows += batch.num_rows
@@ -121,7 +129,9 @@ def _table(body: bytes, most: int) -> Any:
                 batches.append(batch)
             _count(rows, most)
             return pa.Table.from_batches(batches, reader.schema)
-    except (pa.ArrowException, OSError, ValueError, struct.error) as error:
+    except PrivolError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, IndexError, struct.error) as error:
         raise Refused(400, f"the body is not a stream of Arrow: {type(error).__name__}") from None
 
 
@@ -155,34 +165,46 @@ def _text_of(pa: Any, column: Any) -> int:
     return n * _text_of(pa, values)
 
 
-def _refuse_compressed(pa: Any, body: bytes) -> None:
-    """Refuse compressed batches: a megabyte of them can hold gigabytes, which reading would allocate at once."""
-    source = pa.BufferReader(body)
+def _check_messages(pa: Any, body: bytes) -> None:
+    """Refuse messages by which few bytes make much work: before one of them is read.
+
+    A compressed megabyte can hold gigabytes, which reading would allocate at once. A delta makes Arrow copy the whole
+    dictionary that it adds to.
+    """
+    source, found = pa.BufferReader(body), 0
     while True:
         try:
             message = pa.ipc.read_message(source)
         except EOFError:
             return
-        if _is_compressed(message.metadata.to_pybytes()):
+        metadata = message.metadata.to_pybytes()
+        if _OLD_COMPRESSION in metadata:
             raise Refused(415, "the batches are compressed: only streams without compression are read")
+        _check_batch(metadata)
+        found += 1
+        if found > _MOST_MESSAGES:
+            raise Refused(413, f"the stream has more than {_MOST_MESSAGES} messages: send its rows in fewer batches")
 
 
-def _is_compressed(metadata: bytes) -> bool:
-    """Whether the flatbuffer of a message of Arrow names a compression: field 3 of its RecordBatch."""
+def _check_batch(metadata: bytes) -> None:
+    """Refuse a message whose flatbuffer names a compression (field 3 of its RecordBatch), or a delta."""
     root = struct.unpack_from("<I", metadata, 0)[0]
     kind = _field(metadata, root, 1)
     if kind is None:
-        return False
+        return
     header, at = metadata[kind], _field(metadata, root, 2)
     if header not in (_RECORD_BATCH, _DICTIONARY_BATCH) or at is None:
-        return False
+        return
     batch = at + struct.unpack_from("<I", metadata, at)[0]
     if header == _DICTIONARY_BATCH:
-        inner = _field(metadata, batch, 1)
+        delta, inner = _field(metadata, batch, 2), _field(metadata, batch, 1)
+        if delta is not None and metadata[delta]:
+            raise Refused(415, "a dictionary is sent in parts (deltas): only whole ones are read")
         if inner is None:
-            return False
+            return
         batch = inner + struct.unpack_from("<I", metadata, inner)[0]
-    return _field(metadata, batch, 3) is not None
+    if _field(metadata, batch, 3) is not None:
+        raise Refused(415, "the batches are compressed: only streams without compression are read")
 
 
 def _field(buffer: bytes, table: int, number: int) -> int | None:

@@ -13,14 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .._validate import integer, number
 from ..errors import InvalidParameter, StateError
 from ..learners import OnlineLearner
 from ._application import application
+from ._connections import patient
 from ._guards import TOKEN_VARIABLE, Limits, Token, is_loopback
 from ._live_run import Learning
 from ._shelf import InRegistry, InRun, Place, Shelf, Watch
@@ -30,48 +29,6 @@ from ._versions import Registry, is_registry
 __all__ = ["Service"]
 
 _TICK = 0.01
-_RECEIVED = (h11.DONE, h11.MUST_CLOSE, h11.CLOSED, h11.ERROR, h11.SWITCHED_PROTOCOL)
-
-
-def _patient(seconds: float) -> type[H11Protocol]:
-    """Return uvicorn's protocol, which closes a connection whose request takes longer than this to be there.
-
-    uvicorn itself waits for ever for the rest of a request.
-    """
-
-    class Patient(H11Protocol):
-        _limit: Any = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._watch()
-
-        def handle_events(self) -> None:
-            super().handle_events()
-            self._watch()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._forget()
-            super().connection_lost(exc)
-
-        def _watch(self) -> None:
-            state = self.conn.their_state
-            waits = state is h11.IDLE and self.cycle is not None and not self.conn.trailing_data[0]
-            if state in _RECEIVED or waits:  # between two requests, uvicorn's own limit holds
-                self._forget()
-            elif self._limit is None:
-                self._limit = self.loop.call_later(seconds, self._give_up)
-
-        def _forget(self) -> None:
-            if self._limit is not None:
-                self._limit.cancel()
-                self._limit = None
-
-        def _give_up(self) -> None:
-            self._limit = None
-            self.transport.abort()
-
-    return Patient
 
 
 class Service:
@@ -200,7 +157,7 @@ class Service:
         app = application(self.shelf, limits=self.limits, token=self._token, learning=self.learning)
         config = uvicorn.Config(
             app,
-            http=_patient(self.limits.request_seconds),
+            http=patient(self.limits.request_seconds, self.limits.connections),
             ws="none",
             loop="asyncio",
             lifespan="off",

@@ -161,6 +161,8 @@ class InRun(Place):
         # of a run that goes on after an interrupt the one that it left then is older
         record, folder = max(found, key=lambda each: (each[0]["n_releases"], each[0]["n_rows"]))
         predictor = Predictor(load_learner(folder), record["inputs"])
+        if read_record(folder) != record:  # a learner of one model with the columns of another
+            raise StateError(f"{folder}: the model was replaced while it was read")
         return Served.of(predictor, spent=_spent(self._folder / "ledger.jsonl", predictor.learner.guarantee_.delta))
 
 

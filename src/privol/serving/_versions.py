@@ -7,9 +7,11 @@ import json
 import os
 import re
 import shutil
+import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,7 @@ _NUMBER = re.compile(r"[0-9]{6,15}")
 _LAST = 10**15
 _DRAFT = re.compile(r"\.draft\.[0-9a-f]{32}")
 _READ_ONLY = 0o444
+_MOST = 1 << 16  # bytes of what is no model: an index, a pointer, a manifest, a signature
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,17 @@ class Version:
     number : int
         From 1.
     path : Path
-        Its folder, which :func:`privol.state.load_model` reads.
+        Its folder, which :func:`privol.state.load_model` reads, as it is then: what was verified is in
+        :meth:`Registry.read`.
     published : str
         When, by the clock of who published it: ISO 8601 in UTC.
     manifest : str
         SHA-256 of its manifest, in hexadecimal digits, and so of all of it.
     signed : bool
         Whether there is a signature. By whom, only a registry with ``public_key`` says.
+    card : dict
+        The model card, as :func:`privol.exporting.model_card` has made it: what was verified, even if the file changes
+        afterwards.
     """
 
     name: str
@@ -65,12 +72,7 @@ class Version:
     published: str
     manifest: str
     signed: bool
-
-    @property
-    def card(self) -> dict[str, Any]:
-        """The model card, as :func:`privol.exporting.model_card` has made it."""
-        found: dict[str, Any] = json.loads((self.path / _CARD).read_bytes())
-        return found
+    card: dict[str, Any] = field(repr=False, compare=False)
 
 
 def is_registry(path: str | os.PathLike[str]) -> bool:
@@ -129,11 +131,11 @@ class Registry:
 
     def _check_index(self) -> None:
         try:
-            found = json.loads((self.path / _INDEX).read_text(encoding="utf-8"))
+            found = json.loads(_content(self.path / _INDEX, _MOST))
             kind, version = found["format"], found["version"]
         except FileNotFoundError:
             raise StateError(f"{self.path}: is no registry ({_INDEX} is missing)") from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise StateError(f"{self.path}: {_INDEX} cannot be read: {error!r}") from error
         if kind != _FORMAT or type(version) is not int or version != _VERSION:
             raise StateError(
@@ -165,14 +167,14 @@ class Registry:
         """
         file = self._folder(name) / _CURRENT
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
+            found = json.loads(_content(file, _MOST))
             number = found["number"]
             if type(number) is not int or not 1 <= number < _LAST:
                 raise ValueError("it names no version")
         except FileNotFoundError:
             self.numbers(name)
             raise StateError(f"{self.path}: no version of {name!r} is current") from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise StateError(f"{file}: cannot be read: {error!r}") from error
         return number
 
@@ -202,8 +204,8 @@ class Registry:
         folder = self._folder(name) / _named(at)
         if not folder.is_dir():
             raise StateError(f"{self.path}: {name!r} has no version {at}")
-        manifest = _read(folder / _MANIFEST)
-        signature = _read(folder / _SIGNATURE) if (folder / _SIGNATURE).exists() else None
+        manifest = _read(folder / _MANIFEST, _MOST)
+        signature = _read(folder / _SIGNATURE, _MOST) if (folder / _SIGNATURE).exists() else None
         if self._key is not None:  # before anything of it is believed
             if signature is None:
                 raise StateError(f"{folder}: is not signed, and only versions that a known key has signed are read")
@@ -211,7 +213,8 @@ class Registry:
                 raise StateError(f"{folder}: its signature is not that of the known key")
         published, content = _verified(folder, manifest, name, at)
         digest = hashlib.sha256(manifest).hexdigest()
-        return Version(name, at, folder, published, digest, signature is not None), content
+        card = json.loads(content[_CARD])
+        return Version(name, at, folder, published, digest, signature is not None, card), content
 
     # ---- writing ---------------------------------------------------------------------------------------------
 
@@ -288,7 +291,7 @@ class Registry:
             if current:
                 self._point(folder, number)
         digest = hashlib.sha256(manifest).hexdigest()
-        return Version(name, number, folder / _named(number), published, digest, signer is not None)
+        return Version(name, number, folder / _named(number), published, digest, signer is not None, card[_CARD])
 
     def use(self, name: str, number: int) -> Version:
         """Make a version the current one, an older one too.
@@ -331,9 +334,21 @@ def _named(number: int) -> str:
     return f"{number:06d}"
 
 
-def _read(path: Path) -> bytes:
+def _content(path: Path, most: int) -> bytes:
+    """Read a file of at most so many bytes: who can write to the directory may have put a pipe or a device there."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise StateError(f"{path}: is no plain file")
+        if found.st_size > most:
+            raise StateError(f"{path}: has {found.st_size:,} bytes, more than {most:,}, which are all that it may have")
+        return file.read(found.st_size)
+
+
+def _read(path: Path, most: int = sys.maxsize) -> bytes:
     try:
-        return path.read_bytes()
+        return _content(path, most)
     except OSError as error:
         raise StateError(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -387,10 +402,11 @@ def _verified(folder: Path, manifest: bytes, name: str, number: int) -> tuple[st
         if sorted(found["files"]) != sorted(_FILES):
             raise ValueError(f"it has the files {sorted(found['files'])}")
         stated = {file: str(found["files"][file]["sha256"]) for file in _FILES}
+        sizes = {file: integer(size=found["files"][file]["size"], at_least=0, at_most=1 << 40) for file in _FILES}
         published = str(found["published"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidParameter) as error:
         raise StateError(f"{folder}: {_MANIFEST} is damaged, or of something else: {error}") from error
-    content = {file: _read(folder / file) for file in _FILES}
+    content = {file: _read(folder / file, sizes[file]) for file in _FILES}
     for file, data in content.items():
         if hashlib.sha256(data).hexdigest() != stated[file]:
             raise StateError(f"{folder}: {file} is not what was published (its digest does not match)")

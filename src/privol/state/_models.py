@@ -47,6 +47,7 @@ Estimator: TypeAlias = "PrivateClassifier | PrivateRegressor"
 FORMAT = "privol.model"
 VERSION = 1
 ARRAYS, RECORD = "model.npz", "model.json"
+_MOST = (1 << 63) - 1  # rows and releases
 
 _SETS: dict[str, type[ConvexSet]] = {
     "l2": L2Ball, "l1": L1Ball, "box": Box, "simplex": Simplex, "space": WholeSpace,
@@ -285,9 +286,12 @@ def _read_arrays(folder: Path, record: dict[str, Any], dim: int) -> tuple[NDArra
     if hashlib.sha256(content).hexdigest() != record["arrays"]["sha256"]:
         _refuse(folder, f"{ARRAYS} is truncated, altered or of another run (its checksum does not match)")
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                raise ValueError("its arrays are compressed, and could be of any size")
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             model, average = file["model"], file["average"]
-    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, MemoryError, NotImplementedError, zipfile.BadZipFile) as error:
         _refuse(folder, f"{ARRAYS} is damaged: {error}")
     for array in (model, average):
         if array.shape != (dim,) or array.dtype != np.float64 or not np.isfinite(array).all():
@@ -360,7 +364,8 @@ def load_learner(directory: str | os.PathLike[str], *, loss: Loss | None = None)
         if labels is not None and len(labels) < 2:
             raise ValueError(f"{len(labels)} classes")
         n_features = integer(n_features=record["n_features"], at_least=1)
-        n_rows, n_releases = (integer(**{name: record[name]}, at_least=0) for name in ("n_rows", "n_releases"))
+        counts = {name: record[name] for name in ("n_rows", "n_releases")}
+        n_rows, n_releases = (integer(**{name: found}, at_least=0, at_most=_MOST) for name, found in counts.items())
         names = record.get("feature_names")  # missing in models that an earlier privol saved
         if names is not None and (not all(isinstance(name, str) for name in names) or len(names) != n_features):
             raise ValueError(f"{n_features} features have the names {names!r}")
