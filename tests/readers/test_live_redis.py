@@ -264,8 +264,9 @@ def test_urls_that_are_refused(server, options, says):
 
 def test_options_that_are_refused(server):
     server.add("visits", ROWS[:5])
-    with pytest.raises(InvalidParameter, match="format is for messages in one field"):
-        open_stream(server.url(rows=5), target="y", positive=1, format="csv")
+    for names in (None, ["x", "town", "y"]):
+        with pytest.raises(InvalidParameter, match="format is for messages in one field"):
+            open_stream(server.url(rows=5), target="y", positive=1, format="csv", columns=names)
     server.add("lines", [b"1,2"] * 5, "m")
     with pytest.raises(InvalidParameter, match=r"messages of CSV have no header: columns="):
         open_stream(server.url("lines", rows=2, field="m"), target=0, format="csv")

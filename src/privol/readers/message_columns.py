@@ -123,10 +123,10 @@ class MessageColumns(ColumnsAround):
             )
         if options.names is not None and (hidden := [n for n in self._feed.hidden if n not in options.names]):
             options = replace(options, names=(*options.names, *hidden))
-        if options.names is not None and format in ("csv", "jsonl"):
-            return payloads_of(format, None, facts, options)
         if options.names is not None and self._feed.by_name:
             return payloads_of(format, dict.fromkeys((n.encode() for n in options.names), b""), facts, options)
+        if options.names is not None and format in ("csv", "jsonl"):
+            return payloads_of(format, None, facts, options)
         while True:
             refused = None
             for message in self._feed.peek(BEAT):
