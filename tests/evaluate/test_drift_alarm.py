@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from alpha import rate
@@ -16,6 +17,7 @@ from privol.evaluate._alarm import _RISES
 from privol.evaluate._private import MetricsWindow
 from privol.ledger import Ledger
 from privol.noise import granularity
+from privol.state import State
 
 FACTS = {"name": "accuracy", "first_bound": 1.0, "loss_bound": 2.0, "std": 4.0, "window_rows": 100}
 
@@ -60,6 +62,39 @@ def test_the_evidence_is_that_of_the_formula():
     found = fed(alarm_of(level=0.6), totals)
     assert found.evidence == pytest.approx(evidence_by_the_formula(totals, 0.3, FACTS), rel=1e-11)
     assert sum(1.0 / (k * (k + 1)) for k in range(1, 7)) + 1.0 / 7.0 == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("rows", "reference"), [(1 << 32, None), (1 << 32, 3), (1000, None)])
+def test_no_rounding_is_in_favour_of_an_alarm(rows, reference):
+    """The evidence of windows near the threshold is at most that of exact arithmetic."""
+    rng, mp = np.random.default_rng(3), mpmath.mp.clone()
+    mp.prec = 200
+    facts = {"name": "accuracy", "first_bound": 1.0, "loss_bound": 1.0, "std": 14.0, "window_rows": rows}
+    h, noise = mp.mpf(granularity(14.0)), mp.mpf(14) ** 2
+    for level in rng.uniform(0.1, 0.9, 20).tolist():
+        words = {"level": level} if reference is None else {"reference": reference}
+        alarm, near, mean = (
+            alarm_of(facts, **words),
+            [rows * level + rng.normal() for _ in range(reference or 0)],
+            level,
+        )
+        if reference is not None:
+            seen = rows * reference
+            deviation = mp.sqrt(2 * (mp.mpf(seen) / 4 + reference * noise) * mp.log(2 / mp.mpf(0.01)))
+            mean = (mp.fsum(near) + reference * h / 2 + deviation) / seen
+        stakes = [mp.mpf(rise) * rows / (mp.mpf(rows) / 4 + noise) for rise in _RISES.tolist()]
+        watched = [float(rows * mean + rows * _RISES[-1] / 2 + rng.normal() / stakes[-1]) for _ in range(6)]
+        fed(alarm, [*near, *watched], rows=rows)
+        bets = [mp.mpf(0)] * len(stakes)
+        for k, (total, found) in enumerate(zip(watched, alarm.evidence, strict=True), 1):
+            gains = [
+                stake * (total - rows * mp.mpf(mean) - h / 2) - stake**2 * (mp.mpf(rows) / 4 + noise) / 2
+                for stake in stakes
+            ]
+            bets = [(bet + mp.mpf(1) / (k * (k + 1))) * mp.exp(g) for bet, g in zip(bets, gains, strict=True)]
+            exact = mp.log(mp.fsum(bets) / len(bets) + mp.mpf(1) / (k + 1))
+            assert math.log(found) <= exact + 1e-12  # the logarithm here is rounded too
+            assert math.log(found) >= exact - 1e-3
 
 
 def test_the_reference_is_bounded_from_above():
@@ -194,13 +229,13 @@ def test_power():
 # ---- with a run -----------------------------------------------------------------------------------------------------
 
 
-def drifting(n=8000, turn=4000):
+def drifting(n=8000, turn=4000, **how):
     """Labels that follow one rule up to a row, and its opposite from there on."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3)) / 2
     y = X @ [1.0, -1.0, 0.5] > 0
     y[turn:] = ~y[turn:]
-    return privol.open_stream((X, y.astype(int)), classes=(0, 1))
+    return privol.open_stream((X, y.astype(int)), classes=(0, 1), **how)
 
 
 def measured(alarm, turn=4000, ledger=None, **words):
@@ -272,6 +307,32 @@ def test_a_run_that_it_does_not_fit():
         progressive(learner, drifting(), alarm=DriftAlarm())
     with pytest.raises(InvalidParameter, match="must be a DriftAlarm or None"):
         progressive(learner, drifting(), private=PrivateMetrics(mu=1.0), alarm=print)
+
+
+def test_an_alarm_of_another_run_is_named_where_a_kept_run_goes_on(tmp_path):
+    alarm, left = DriftAlarm(), [30]
+
+    def run(alarm, progress=None):
+        learner = privol.NOGD(epsilon=8.0, radius=3.0, x_bound=2.0, batch=20, horizon=2000, random_state=1)
+        return progressive(learner, drifting(2000, 1000, block_rows=50), private=PrivateMetrics(mu=2.0, windows=20),
+                           alarm=alarm, checkpoint=State(tmp_path / "RUN", every=100), progress=progress)  # fmt: skip
+
+    def leave(*_):
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(alarm, leave)
+    seen = alarm.evidence
+    assert seen
+    with pytest.raises(StateError, match="an alarm watches the windows of one run: make another"):
+        run(alarm)
+    assert alarm.evidence == seen
+    again = DriftAlarm()
+    run(again)
+    assert again.evidence[: len(seen)] == seen
+    assert len(again.evidence) == 15
 
 
 def test_windows_in_order_and_once():

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 from brokers import PASSWORD, ROWS, SCHEMA, Redis, as_json
 
 from privol import open_stream
@@ -176,6 +177,70 @@ def test_entries_that_are_trimmed_before_they_are_read_are_an_error(server):
             next(blocks)
 
 
+def test_an_entry_that_is_deleted_before_it_is_read_is_an_error(server):
+    ids = server.add("visits", ROWS[:20])
+    server.client.xdel("visits", ids[12])  # before the run: none of its rows
+    stream = open_stream(server.url(rows=19), schema=SCHEMA)
+    assert sum(len(block.X) for block in stream) == 19
+    feed = open_stream(server.url(), schema=SCHEMA)._source._columns._feed
+    server.client.xdel("visits", ids[7])  # another one is the last that was deleted
+    with pytest.raises(
+        StreamError, match=r"1 entries behind \S+ were trimmed or deleted before they were read, the fir"
+    ):
+        feed.read(100, 0.0)
+    server.client.xdel("visits", ids[15])
+    with pytest.raises(StreamError, match=rf"entry {ids[15]} was deleted before it was read: the run does not go on"):
+        list(stream)
+
+
+def test_a_row_that_no_learner_takes_is_set_aside(server, tmp_path):
+    good, aside = as_json([{"a": i / 10, "y": i % 2} for i in range(6)]), tmp_path / "aside"
+    bad = [b'{"a": NaN, "y": 1}', b'{"y": 1}', b'{"a": 1e999, "y": 0}', b'{"a": 2, "y": 7}']
+    server.add("visits", [*good[:3], *bad, *good[3:]], "m")
+    stream = open_stream(server.url(rows=6, field="m", quarantine=aside), target="y", classes=(0, 1))
+    assert together(stream)[0].ravel().tolist() == [i / 10 for i in range(6)]
+    assert len(list(aside.glob("*.message"))) == 4
+    wide = {"columns": {"a": {}, "w": {"levels": [f"{i}" for i in range(3000)]}}, "target": {"column": "y"}}
+    rows = [*as_json([{"a": i, "w": f"{i}", "y": i} for i in range(3)]), b'{"a": 1e200, "w": "1", "y": 0}']
+    server.add("wide", [*rows, b'{"a": 1, "w": "1", "y": -1e200}', b'{"a": 5, "w": "2", "y": 3}'], "m")
+    found = open_stream(server.url("wide", rows=4, field="m", quarantine=aside), schema=wide)
+    blocks = list(found)
+    assert sp.issparse(blocks[0].X)
+    assert np.concatenate([block.y for block in blocks]).tolist() == [0, 1, 2, 3]
+    assert "a number is missing or not finite" in "".join(path.read_text() for path in aside.glob("*.reason"))
+
+
+def test_whose_rows_are_counted_changes_nothing_of_what_is_set_aside(server, tmp_path):
+    capped = {**SCHEMA, "user": {"column": "town", "max_rows": 12}}
+    bad = [b'{"x": 0.5, "town": "town 1", "y": 7}'] * 5
+    server.add("visits", [*as_json(ROWS[:10]), *bad, *as_json(ROWS[10:40])], "m")
+    server.add("good", as_json(ROWS[:40]), "m")
+    stream = open_stream(server.url(rows=40, field="m", quarantine=tmp_path / "aside"), schema=capped)
+    wanted = together(open_stream(server.url("good", rows=40, field="m"), schema=capped))
+    assert stream.count_rows() == len(wanted[0]) == 36
+    assert np.array_equal(together(stream)[0], wanted[0])
+
+
+def test_a_first_message_of_no_format_is_set_aside_too(server, tmp_path):
+    server.add("visits", [b"[", *as_json(ROWS[:3])], "m")
+    with pytest.raises(InvalidParameter, match="the messages do not begin as JSON objects or Arrow"):
+        open_stream(server.url(rows=3, field="m"), schema=SCHEMA)
+    stream = open_stream(server.url(rows=3, field="m", quarantine=tmp_path / "aside"), schema=SCHEMA)
+    assert sum(len(block.X) for block in stream) == 3
+    assert [path.read_bytes() for path in (tmp_path / "aside").glob("*.message")] == [b"["]
+
+
+def test_messages_of_one_name_do_not_replace_each_other(server, tmp_path):
+    for name, content in (("one", b"{"), ("two", b"[")):
+        server.client.xadd(name, {"m": content}, id="1-1")
+        server.client.xadd(name, {"m": as_json(ROWS)[0]}, id="1-2")
+        for _ in range(2):  # one that comes again has its file already
+            list(open_stream(server.url(name, rows=1, field="m", quarantine=tmp_path / "aside"), schema=SCHEMA))
+    kept = sorted((tmp_path / "aside").glob("*.message"))
+    assert [path.read_bytes() for path in kept] == [b"[", b"{"]
+    assert kept[1].name == "entry-1-1.message"
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -184,6 +249,7 @@ def test_entries_that_are_trimmed_before_they_are_read_are_an_error(server):
         ("stream=visits&rows=0", "rows in the URL must be a whole number of at least 1, found '0'"),
         ("stream=visits&rows=many", "found 'many'"),
         ("stream=visits&rows=5&quarantine=/no/such/folder", "quarantine=/no/such/folder: cannot be made"),
+        ("stream=visits&rows=5&quarantine=", "quarantine in the URL must name a folder, found nothing"),
         ("stream=none&rows=5", "none .Redis.: cannot be read: there is no such stream"),
         ("stream=text&rows=5", "WRONGTYPE"),
         ("stream=visits&rows=5&field=m", "the messages do not begin as JSON objects or Arrow"),
@@ -198,8 +264,9 @@ def test_urls_that_are_refused(server, options, says):
 
 def test_options_that_are_refused(server):
     server.add("visits", ROWS[:5])
-    with pytest.raises(InvalidParameter, match="format is for messages in one field"):
-        open_stream(server.url(rows=5), target="y", positive=1, format="csv")
+    for names in (None, ["x", "town", "y"]):
+        with pytest.raises(InvalidParameter, match="format is for messages in one field"):
+            open_stream(server.url(rows=5), target="y", positive=1, format="csv", columns=names)
     server.add("lines", [b"1,2"] * 5, "m")
     with pytest.raises(InvalidParameter, match=r"messages of CSV have no header: columns="):
         open_stream(server.url("lines", rows=2, field="m"), target=0, format="csv")

@@ -33,6 +33,13 @@ class Handler(BaseHTTPRequestHandler):
         server: Any = self.server
         how, path = server.how, self.path.partition("?")[0]
         server.asked.append((path, self.headers.get("Range")))
+        server.words.append((self.headers["Host"].partition(":")[0], self.headers.get("Authorization")))
+        if path in server.moved:
+            self.send_response(302)
+            self.send_header("Location", server.moved[path])
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         wanted = "Basic " + base64.b64encode(f"clinic:{WORD}".encode()).decode()
         if path not in server.files or ("user" in how and self.headers.get("Authorization") != wanted):
             self.send_error(404 if path not in server.files else 401)
@@ -52,9 +59,13 @@ class Handler(BaseHTTPRequestHandler):
         if "coding" in how:
             self.send_header("Content-Encoding", "gzip")
         if ranges:
-            self.send_header("Content-Range", f"bytes {first}-{last}/{len(body)}")
+            begins = first + ("shifted" in how and first > 0)
+            self.send_header("Content-Range", f"bytes {begins}-{last}/{len(body)}")
         self.send_header("Content-Length", str(len(part if ranges else body)))
         self.end_headers()
+        if "empty" in how and len(part) > 1:
+            part = b""
+            self.close_connection = True
         if "breaks" in how and len(part) > how["breaks"]:
             part = part[: how["breaks"]]
             self.close_connection = True
@@ -68,6 +79,7 @@ def server() -> Iterator[Any]:
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.files, server.how, server.asked = {"/a/rows.csv": ROWS}, {}, []
+    server.words, server.moved = [], {}
     server.url = lambda path: f"http://127.0.0.1:{server.server_port}{path}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
@@ -161,6 +173,44 @@ def test_passwords_are_those_of_netrc(server, tmp_path, monkeypatch):
     with pytest.raises(InvalidParameter, match=r"a user and a password do not belong into the URL") as caught:
         open_stream(server.url("/a/rows.csv").replace("//", f"//clinic:{WORD}@"), target="y")
     assert WORD not in str(caught.value)
+
+
+def test_a_password_goes_to_no_other_host(server, tmp_path, monkeypatch):
+    (tmp_path / "netrc").write_text(f"machine 127.0.0.1 login clinic password {WORD}\n")
+    (tmp_path / "netrc").chmod(0o600)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    server.moved |= {
+        "/far.csv": server.url("/a/rows.csv").replace("127.0.0.1", "localhost"),
+        "/near.csv": "/a/rows.csv",
+    }
+    assert open_stream(server.url("/far.csv"), target="y").n_features == 1
+    assert {host: word is not None for host, word in server.words} == {"127.0.0.1": True, "localhost": False}
+    server.how["user"] = 1
+    assert open_stream(server.url("/near.csv"), target="y").n_features == 1
+    server.moved["/out.csv"] = "ftp://127.0.0.1/rows.csv"
+    with pytest.raises(StreamError, match="sends the reader to something else than a web server"):
+        open_stream(server.url("/out.csv"), target="y")
+
+
+def test_an_error_about_a_url_does_not_quote_its_key(server):
+    for sign in (" ", "\u00e9", "\n"):
+        with pytest.raises(InvalidParameter, match=r"rows\.csv: found a blank or a sign beyond ASCII in") as caught:
+            open_stream(server.url(f"/a/rows.csv?sig={WORD}{sign}"), target="y")
+        assert WORD not in str(caught.value)
+
+
+def test_a_server_that_sends_other_bytes_than_those_asked_for_ends_the_stream(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(http_files, "PAUSE", 0.001)
+    monkeypatch.setattr(http_files, "PATIENCE", 0.01)
+    stream = open_stream(server.url("/a/rows.csv"), target="y")
+    server.how |= {"breaks": 300_001, "shifted": 1}
+    with pytest.raises(StreamError, match="the server sends another range than the one that was asked for"):
+        list(stream)
+    WRITERS["parquet"](tmp_path / "rows.parquet")
+    server.files["/rows.parquet"] = (tmp_path / "rows.parquet").read_bytes()
+    server.how = {"empty": 1}
+    with pytest.raises(StreamError, match="the server was away for more than"):  # and it is not asked for ever
+        list(open_stream(server.url("/rows.parquet"), classes=(0, 1)))
 
 
 def test_a_run_learns_the_rows_and_keeps_no_signature(server, tmp_path, monkeypatch):

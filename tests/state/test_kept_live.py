@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,15 @@ import pytest
 from brokers import PASSWORD, ROWS, SCHEMA, Kafka, Redis, as_json, fit, killed, learner
 from cli_tools import entries_of, interrupted_at, privol_cli
 from databases import outcome, stops
+from patience import WAIT
 
 from privol import PrivateClassifier, open_stream
 from privol.cli.app import DATA, INTERRUPTED, OK, USAGE
 from privol.distributed import file_parts
 from privol.errors import InvalidParameter, StreamError
 from privol.readers import message_columns
+from privol.readers.redis_streams import RedisFeed
+from privol.readers.source_urls import parsed
 from privol.state import State, load_model
 
 pytestmark = [
@@ -57,6 +61,10 @@ def whole(redis: Redis, tmp_path_factory) -> tuple[Any, ...]:
     redis.add("visits", ROWS)
     run = tmp_path_factory.mktemp("whole") / "RUN"
     return outcome(fit(redis.url(rows=N), run), run)
+
+
+def parsed_feed(url: str) -> RedisFeed:
+    return RedisFeed(parsed(url))
 
 
 def pending(redis: Redis, group: str = "model") -> tuple[int, str]:
@@ -218,6 +226,9 @@ def test_entries_that_a_run_needs_and_that_are_gone_are_an_error(redis, visits, 
     with pytest.raises(StreamError, match=rf"its last entry was 3-0, and entry {ids[199]} was read"):
         fit(visits, run)
     assert State(run).next_row() == 201
+    with pytest.raises(StreamError, match=r"visits .Redis.: 200 rows are learnt, and it ends after 150 \(rows= in the"):
+        fit(redis.url(group="model", rows=150), run)
+    assert State(run).next_row() == 201
     redis.add("others", ROWS)
     with pytest.raises(StreamError, match=r"begun with stream 'visits', field None, and finds stream 'others'"):
         fit(redis.url("others", group="model", rows=N), run)
@@ -332,6 +343,41 @@ def test_kafka_messages_that_are_gone_or_cannot_be_read(kafka, tmp_path):
         feed.seek({"next": {"0": 9}})
 
 
+def test_messages_of_kafka_behind_an_error_are_not_passed_over(kafka, monkeypatch):
+    kafka.add("fails", as_json([{"x": i / N, "town": "a", "y": i % 2} for i in range(40)]))
+    monkeypatch.setattr(message_columns, "PAUSE", 0.0)
+    monkeypatch.setattr(message_columns, "MOST", 10)
+    codes, stream = kafka.client.KafkaError, open_stream(kafka.url("fails", rows=40), schema=SCHEMA)
+    feed, errors = stream._source._columns._feed, []
+
+    class Consumer:
+        """The client, with an error among the messages, as one of another partition comes."""
+
+        made = feed._consumer
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.made, name)
+
+        def consume(self, most: int, timeout: float) -> list[Any]:
+            found = self.made.consume(most, timeout=WAIT)
+            if not errors or len(found) < 9:
+                return found
+            error = errors.pop()
+            return [*found[:6], SimpleNamespace(error=lambda: error), *found[6:]]
+
+    feed._consumer = Consumer()
+    errors.append(codes(codes._TRANSPORT, "the leader is gone"))  # for which it waits
+    X = np.vstack([block.X for block in stream])
+    assert np.rint(X[:, 0] * N).astype(int).tolist() == list(range(40))
+    errors.append(codes(codes.TOPIC_AUTHORIZATION_FAILED, "not allowed"))
+    found: list[Any] = []
+    with pytest.raises(StreamError, match=r"fails \(Kafka\): cannot be read: not allowed"):
+        found.extend(stream)
+    X = np.vstack([block.X for block in found])  # what came before it
+    assert 0 < len(X) < 9
+    assert np.rint(X[:, 0] * N).astype(int).tolist() == list(range(len(X)))
+
+
 def test_a_forked_child_leaves_the_clients_of_its_parent_alone(kafka):
     kafka.add("forked", as_json(ROWS[:3]))
     stream, told = open_stream(kafka.url("forked", rows=3), schema=SCHEMA), os.pipe()
@@ -413,10 +459,27 @@ def test_an_encoding_is_learnt_of_the_first_messages_and_the_run_goes_on_behind_
         return made.fit_stream(url, target="late", checkpoint=state, progress=progress, block_rows=1000)
 
     whole = go("WHOLE", redis.url(rows=12_000))
+    ids, taught = [id.decode() for id, _ in redis.client.xrange("visits")], whole.n_rows_ - whole.learner_.n_rows_
     for blocks in (1, 3):
         with pytest.raises(KeyboardInterrupt):
             go("RUN", url, stops(blocks))
+        # all that is read and not kept is pending, whoever has read it: another run of the group would begin with it
+        begins = parsed_feed(url).start()["id"]
+        learnt = ids.index(begins) + 1 - (State(tmp_path / "RUN").next_row() - 1)
+        assert learnt == taught
     again = go("RUN", url)
     assert np.array_equal(again.learner_.average_coef_, whole.learner_.average_coef_)
     assert (again.schema_, again.n_rows_) == (whole.schema_, whole.n_rows_)
+    assert pending(redis) == (0, "")
+
+
+def test_messages_that_were_all_read_before_the_run_was_kept_are_acknowledged(redis, tmp_path):
+    redis.client.flushall()
+    rng = np.random.default_rng(5)
+    rows = [{"age": int(a), "ward": f"w{a % 3}", "late": int(a > 60)} for a in rng.integers(20, 90, 4000)]
+    last = redis.add("visits", rows)[-1]
+    url = redis.url(group="model", rows=4000)
+    made = PrivateClassifier(epsilon=4.0, random_state=0, horizon=4000)
+    made.fit_stream(url, target="late", checkpoint=State(tmp_path / "RUN"), block_rows=1000)
+    assert parsed_feed(url).start()["id"] == last  # no second run of the group learns them once more
     assert pending(redis) == (0, "")

@@ -146,6 +146,64 @@ def test_messages_that_come_twice_are_learnt_once(broker, topic, whole, tmp_path
     assert outcome(fit(url_of(broker, topic), run, schema=STATED), run)[:5] == whole[:5]
 
 
+def test_repetitions_of_kept_messages_do_not_stop_the_broker(broker, topic, monkeypatch):
+    monkeypatch.setattr(mqtt_topics, "_UNDER_WAY", 30)
+    monkeypatch.setattr(mqtt_topics, "_MANY", 90)
+    broker.add(f"ward/{topic}", [*NUMBERED[:80], *NUMBERED[:80], *NUMBERED[:80], *NUMBERED[80:100]])
+    feed, found = mqtt_topics.MqttFeed(parsed(url_of(broker, topic))), []
+    feed.kept = True
+    feed.seek({"number": None})
+    until = time.monotonic() + WAIT
+
+    def read() -> None:
+        while len(found) < 100 and time.monotonic() < until:
+            if come := feed.read(50, 0.2):
+                found.extend(message.mark for message in come)
+                feed.acknowledge({"number": found[-1]})
+
+    with pytest.warns(
+        RuntimeWarning, match=r"90 messages in a row came with numbers that came before \(the latest is 1"
+    ):
+        read()
+    assert found == list(range(1, 101))
+    feed.close()
+
+
+def publish(broker: Mosquitto, topic: str, rows: list[bytes], **how: Any) -> None:
+    sending = broker.client("sender")
+    for each in [sending.publish(f"ward/{topic}", row, **how) for row in rows]:
+        each.wait_for_publish(WAIT)
+    sending.disconnect()
+    sending.loop_stop()
+
+
+def test_a_message_that_is_retained_is_no_other_one_when_the_client_subscribes_again(broker, topic, tmp_path):
+    publish(broker, topic, NUMBERED[:50], qos=1, retain=True)
+    stream = open_stream(url_of(broker, topic, 100), schema=STATED, block_rows=25)
+    publish(broker, topic, NUMBERED[50:100], qos=1, retain=True)
+    made = learner(100).fit_stream(stream, checkpoint=State(tmp_path / "RUN", every=25))
+    assert made.n_rows_ == 100
+
+
+def test_messages_that_the_broker_does_not_keep_are_refused(broker, topic):
+    feed, found = mqtt_topics.MqttFeed(parsed(url_of(broker, topic))), []
+    feed.seek({"number": None})
+    publish(broker, topic, NUMBERED[:3], qos=0)
+    until = time.monotonic() + WAIT
+    while len(found) < 3 and time.monotonic() < until:
+        found += feed.read(50, 0.2)
+    assert [message.mark for message in found] == [1, 2, 3]
+    assert {message.fault for message in found} == {
+        "was published with QoS 0, and needs 1: the broker does not keep it until it is acknowledged"
+    }
+    feed.acknowledge({"number": 3})
+    publish(broker, topic, NUMBERED[3:4], qos=1)  # which comes by the same connection
+    while len(found) < 4 and time.monotonic() < until:
+        found += feed.read(50, 0.2)
+    assert (found[3].mark, found[3].fault) == (4, None)
+    feed.close()
+
+
 def test_a_message_that_does_not_come_is_missed(broker, topic, tmp_path):
     broker.add(f"ward/{topic}", [*NUMBERED[:60], *NUMBERED[62:200]])
     run, url = tmp_path / "RUN", url_of(broker, topic, 198)

@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
 
 from ..errors import StreamError
 from ..readers.ahead import ReadAhead
@@ -25,6 +27,8 @@ Encode = Callable[[Batch, int, FloatArray | None], Piece]
 
 # A batch gives several smaller blocks, which are cut from it without a copy.
 LARGE = 1 << 12
+# Learners refuse larger numbers as not finite.
+_LARGEST = 1e150
 
 
 class Encoder(Protocol):
@@ -48,7 +52,7 @@ class ColumnSource(Source):
 
     def __init__(self, columns: Columns, encoder: Encoder) -> None:
         columns.check(encoder.kinds)
-        columns.accepts = (encoder.kinds, encoder.encode)
+        columns.accepts = (*columns.accepts, (encoder.kinds, partial(_accepted, encoder, columns.name)))
         self._columns = columns
         self._encoder = encoder
         self.facts = columns.facts
@@ -138,6 +142,35 @@ class ColumnSource(Source):
         rest = copy(self)
         rest._columns = RestOfColumns(self._columns, rows, what=what)
         return rest
+
+
+def _accepted(encoder: Encoder, name: str, batch: Batch, first_row: int) -> None:
+    """Raise StreamError for a row that the encoder refuses, or else learners would.
+
+    A row without a target is a null row, whatever else it holds.
+    """
+    X, y, *_ = encoder.encode(batch, first_row)
+    # what a schema makes NaN of it has asked for
+    nan = isinstance(encoder, PlainEncoder)
+    unusable = _unusable(X.data if sp.issparse(X) else X, nan)
+    rows: npt.NDArray[np.bool_] = np.zeros(X.shape[0], dtype=bool)
+    if sp.issparse(X):
+        rows[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[unusable]] = True
+    else:
+        rows |= unusable.any(axis=1)
+    if y is not None:
+        rows = (rows & ~np.isnan(y)) | _unusable(y, nan=False)
+    if rows.any():
+        row = first_row + int(np.argmax(rows))
+        raise StreamError(
+            f"{name}, row {row}: a number is missing or not finite, allowed are those up to {_LARGEST:g} in magnitude",
+            row=row,
+        )
+
+
+def _unusable(numbers: FloatArray, nan: bool) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = ~(np.abs(numbers) <= _LARGEST)
+    return found if nan else found & ~np.isnan(numbers)
 
 
 class _Told(NamedTuple):

@@ -22,8 +22,8 @@ __all__ = ["Alarm", "DriftAlarm"]
 
 #: Rises of the mean share for which bets are placed, in equal parts.
 _RISES = np.array([2.0**-k for k in range(1, 9)])
-#: What the roundings of the evidence's logarithm may amount to.
-_SLACK = 1e-9
+#: What the roundings may amount to: of each operation on a window, as a share of what it is on, and of the comparison.
+_ROUNDING, _SLACK = 2.0**-48, 1e-9
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class DriftAlarm:
         self._stakes = _RISES * self._length / (self._length / 4.0 + std**2)
         self._bets = np.full(len(_RISES), -math.inf)  # logarithms
         self._windows = self._watched = self._rows = 0
-        self._total = 0.0
+        self._total = self._size = 0.0
         self._mean = None if self._level is None else self._share(self._level)
         self._threshold = math.log(1.0 / self._alpha) if self._mean is not None else math.log(2.0 / self._alpha)
         self._begun = True
@@ -210,11 +210,14 @@ class DriftAlarm:
     def _refer(self, total: float) -> None:
         """Add a window of the reference; after the last the mean is bounded, but with probability alpha / 2."""
         self._total += total
+        self._size += abs(total)
         if self._windows < self._reference:
             return
         rows, windows = self._rows, self._reference
         deviation = math.sqrt(2.0 * (rows / 4.0 + windows * self._std**2) * math.log(2.0 / self._alpha))
         above = (self._total + windows * self._step / 2.0 + deviation) / rows
+        # so that no rounding of these makes it too small, over as many windows
+        above += _ROUNDING * (windows * self._size + windows * self._step + deviation + rows) / rows
         self._mean = min(1.0, above + self._tolerance / self._bound)
 
     def _bet(self, total: float, rows: int) -> None:
@@ -224,7 +227,9 @@ class DriftAlarm:
         k = self._watched
         excess = total - rows * self._mean - self._step / 2.0
         gain = self._stakes * excess - self._stakes**2 * (rows / 4.0 + self._std**2) / 2.0
+        gain -= _ROUNDING * (self._stakes * (abs(total) + rows + self._step) + self._stakes**2 * (rows + self._std**2))
         self._bets = np.logaddexp(self._bets, -math.log(k * (k + 1.0))) + gain
+        self._bets -= _ROUNDING * (np.abs(self._bets) + math.log(k + 1.0) + 1.0)
         won = float(np.logaddexp.reduce(self._bets)) - math.log(len(self._bets))
         self._log_evidence = float(np.logaddexp(won, -math.log(k + 1.0)))  # and what is not yet at stake
         self._evidence.append(math.exp(min(self._log_evidence, 700.0)))

@@ -115,14 +115,14 @@ def progressive(
     def see(window: MetricsWindow) -> None:
         if on_window is not None:
             on_window(window)
-        if alarm is not None:
+        if alarm is not None and watching:
             alarm.take(window)
 
     def report(at: Any, _: Any) -> None:
         if progress is not None:
             progress(at, stream)
 
-    windows, released, opened = None, None, False
+    windows, released, opened, watching = None, None, False, False
     start = time.perf_counter()
     try:
         if private is not None:
@@ -146,6 +146,7 @@ def progressive(
             sinks.append(windows)
             if alarm is not None:
                 alarm.begin(**windows.facts)
+                watching = True
         learner.fit_stream(
             stream if ahead is None else ahead,
             progress=report,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from .._files import write_atomically
+from .._files import sync_folder, write_atomically
 from ..errors import InvalidParameter
 from .payloads import Payload
 
@@ -23,7 +24,8 @@ CONDITION = (
 class Aside:
     """A folder of messages that were set aside, each in a file of its own: **private**, as rows are.
 
-    A file is named after its message, so that a message that comes again is the same file again.
+    A file is named after its message, so that a message that comes again is the same file again; another message
+    of that name, of another stream, has a file beside it.
 
     Parameters
     ----------
@@ -35,6 +37,7 @@ class Aside:
         self._folder = Path(folder)
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
+            sync_folder(self._folder.parent)
         except OSError as err:
             raise InvalidParameter(f"quarantine={folder}: cannot be made: {err.strerror}") from None
 
@@ -46,8 +49,17 @@ class Aside:
             content = json.dumps(fields).encode()
         else:
             content = payload or b""
+        if self._is_other(stem, content):
+            stem += f"-{hashlib.blake2b(content, digest_size=8).hexdigest()}"
         write_atomically(self._folder / f"{stem}.message", content, mode=0o600)
         write_atomically(self._folder / f"{stem}.reason", (why + "\n").encode(), mode=0o600)
+
+    def _is_other(self, stem: str, content: bytes) -> bool:
+        """Whether another message has that name."""
+        try:
+            return (self._folder / f"{stem}.message").read_bytes() != content
+        except FileNotFoundError:
+            return False
 
 
 def _text(found: bytes) -> str:

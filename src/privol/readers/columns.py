@@ -46,9 +46,10 @@ class Columns(Reader):
     written : Written or None
         How an encoder wants text in columns of numbers to be read; None: text there is an error. A file that is itself
         text (CSV) has its own options for that.
-    accepts : (kinds, callable) or None
-        The columns that an encoder asks for, and what it does with a batch of them and the number of its first row: it
-        raises StreamError for a row that it refuses. An input that sets such rows aside asks it beforehand.
+    accepts : tuple of (kinds, callable)
+        For each encoder of these columns those that it asks for, and what takes a batch with them and the number of its
+        first row: it raises StreamError for a row that cannot be learnt. An input that sets such rows aside asks it
+        beforehand.
     """
 
     format: str | None = None
@@ -57,7 +58,7 @@ class Columns(Reader):
     named: bool = True
     hints: Mapping[str, str] = MappingProxyType({})
     written: Written | None = None
-    accepts: tuple[Mapping[str, Kind], Callable[[Batch, int], object]] | None = None
+    accepts: tuple[tuple[Mapping[str, Kind], Callable[[Batch, int], object]], ...] = ()
 
     @property
     def ahead(self) -> bool:

@@ -148,5 +148,5 @@ class Feed(ABC):
 
 def said(url: SourceUrl, err: BaseException) -> str:
     """Return what a client says, in one line and without the secrets of the URL."""
-    text = (str(err).strip().splitlines() or [type(err).__name__])[0][:200]
-    return url.hidden(text) or type(err).__name__
+    text = url.hidden(str(err)).strip()  # before it is cut: a part of a secret is not found any more
+    return (text.splitlines() or [type(err).__name__])[0][:200]

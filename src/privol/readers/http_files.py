@@ -7,6 +7,7 @@ import http.client
 import io
 import netrc
 import os
+import re
 import ssl
 import time
 import urllib.error
@@ -58,10 +59,15 @@ class HttpFile(Place):
                 f"{self.name}: a user and a password do not belong into the URL, where others see them: the file "
                 "~/.netrc has them (machine HOST login USER password WORD)"
             )
+        if not re.fullmatch("[!-~]*", url):  # the client's own error would quote all of it
+            raise InvalidParameter(
+                f"{self.name}: found a blank or a sign beyond ASCII in the URL, these are written as %20 and the like"
+            )
         self._url, self._path = url, parts.path
         self._headers = {"Accept-Encoding": "identity", "User-Agent": "privol"}
         self._headers |= _authorization(host)
         self._known: _Known | None = None
+        self._opener = urllib.request.build_opener(_Redirections)
 
     def ask(self, method: str, first: int | None = None, last: int | None = None) -> Any:
         """Return the open answer to a request, for a range of bytes if that is given; raise OSError where it fails."""
@@ -69,9 +75,7 @@ class HttpFile(Place):
         if first is not None:
             headers["Range"] = f"bytes={first}-{'' if last is None else last}"
         try:
-            return urllib.request.urlopen(
-                urllib.request.Request(self._url, headers=headers, method=method), timeout=_ANSWER
-            )
+            return self._opener.open(urllib.request.Request(self._url, headers=headers, method=method), timeout=_ANSWER)
         except urllib.error.HTTPError as err:
             err.close()
             code = err.code
@@ -207,6 +211,7 @@ class _Ranges(io.RawIOBase):
         until = 0.0
         while True:
             try:
+                old = self._answer is not None
                 if self._answer is None:
                     self._answer = self._asked(size)
                 piece = cast(bytes, self._answer.read1(size))
@@ -214,7 +219,7 @@ class _Ranges(io.RawIOBase):
                     self._at += len(piece)
                     return piece
                 self._leave()
-                if not self._ahead:
+                if old and not self._ahead:
                     continue  # the end of a range
                 raise ConnectionError("the connection ended too early")
             except PermissionError:
@@ -235,10 +240,30 @@ class _Ranges(io.RawIOBase):
                 raise PermissionError("the file has changed since it was opened")
             if answer.status != 206 and self._at:
                 raise PermissionError("the server does not serve ranges, by which a broken connection is taken up")
+            if answer.status == 206 and not answer.headers["Content-Range"].startswith(f"bytes {self._at}-"):
+                raise PermissionError("the server sends another range than the one that was asked for")
         except BaseException:
             answer.close()
             raise
         return answer
+
+
+class _Redirections(urllib.request.HTTPRedirectHandler):
+    """Follows redirections to other web servers: each gets the password that the user's file has for it alone."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        made = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if made is None:
+            return None
+        if made.type not in ("http", "https"):
+            raise PermissionError("the server sends the reader to something else than a web server")
+        made.remove_header("Authorization")
+        if (req.type, made.type) != ("https", "http"):  # what was secret on its way stays it
+            for name, value in _authorization(urlsplit(newurl).hostname or "").items():
+                made.add_header(name, value)
+        return made
 
 
 def _authorization(host: str) -> dict[str, str]:

@@ -73,6 +73,7 @@ class KafkaFeed(Feed):
         # what is asked and committed has a client of its own: a broker answers no question before the fetch ahead of it
         self._consumer, self._asker = self._made(), self._made()
         self._next: dict[int, int] = {}
+        self._failed: Any = None  # an error that came behind messages which were passed on
         _FEEDS.add(self)
 
     def load(self) -> Any:
@@ -187,7 +188,7 @@ class KafkaFeed(Feed):
                 )
         self._next = wanted
         self._consumer.assign([self._of(each, at) for each, at in sorted(wanted.items())])
-        self._down = None
+        self._down = self._failed = None
 
     def read(self, most: int, wait: float) -> list[Message]:
         found = self._polled(most, wait)
@@ -200,31 +201,38 @@ class KafkaFeed(Feed):
         return found
 
     def _polled(self, most: int, wait: float) -> list[Message]:
+        if self._failed is not None:
+            error, self._failed = self._failed, None
+            raise self._of_error(error)
         with self._asking():
             first = self._consumer.poll(wait)
             come = [] if first is None else [first]
             if first is not None and most > 1:
                 come += self._consumer.consume(most - 1, timeout=0)
-        found = []
+        found: list[Message] = []
         for message in come:
             error = message.error()
             if error is None:
                 partition, offset = message.partition(), message.offset()
                 name = f"partition {partition} offset {offset}"
                 found.append(Message(name, message.value(), (partition, offset + 1)))
-            elif error.code() == self.client.KafkaError._AUTO_OFFSET_RESET:
-                raise self.lost(
-                    f"messages behind the position were removed before they were read, or the broker has lost some "
-                    f"({error.str()}): the run does not go on without them"
-                )
             elif error.code() != self.client.KafkaError._PARTITION_EOF:
-                if found:
-                    break  # what has come is passed on; the error comes again
-                told = self.url.hidden(error.str())
-                if self._is_away(error):
-                    raise Away(told)
-                raise StreamError(f"{self.name}: cannot be read: {told}")
+                if not found:
+                    raise self._of_error(error)
+                # the client does not give again what comes behind it: reading goes on from the position or not at all
+                self._failed = error
+                break
         return found
+
+    def _of_error(self, error: Any) -> Away | StreamError:
+        """Return what an error among the messages means."""
+        told = self.url.hidden(error.str())
+        if error.code() == self.client.KafkaError._AUTO_OFFSET_RESET:
+            return self.lost(
+                f"messages behind the position were removed before they were read, or the broker has lost some "
+                f"({told}): the run does not go on without them"
+            )
+        return Away(told) if self._is_away(error) else StreamError(f"{self.name}: cannot be read: {told}")
 
     def after(self, position: Any, messages: Sequence[Message]) -> Any:
         found = dict(position["next"])

@@ -80,6 +80,8 @@ class MessageColumns(ColumnsAround):
         own, _ = feed.url.own(*OWN)
         self._rows = _count(own["rows"]) if "rows" in own else None
         folder = own.get("quarantine")
+        if folder == "":
+            raise InvalidParameter("quarantine in the URL must name a folder, found nothing")
         self._aside = None if folder is None else Aside(folder)
         self._positions = Positions(self._restore, self._settled, eager=feed.eager)
         try:
@@ -121,11 +123,12 @@ class MessageColumns(ColumnsAround):
             )
         if options.names is not None and (hidden := [n for n in self._feed.hidden if n not in options.names]):
             options = replace(options, names=(*options.names, *hidden))
-        if options.names is not None and format in ("csv", "jsonl"):
-            return payloads_of(format, None, facts, options)
         if options.names is not None and self._feed.by_name:
             return payloads_of(format, dict.fromkeys((n.encode() for n in options.names), b""), facts, options)
+        if options.names is not None and format in ("csv", "jsonl"):
+            return payloads_of(format, None, facts, options)
         while True:
+            refused = None
             for message in self._feed.peek(BEAT):
                 try:
                     if message.payload is None:
@@ -136,6 +139,12 @@ class MessageColumns(ColumnsAround):
                 except StreamError as err:
                     if self._aside is None:
                         raise self._of_message(err, message) from None
+                except InvalidParameter as err:
+                    if self._aside is None:
+                        raise
+                    refused = refused or err  # what is no message of any format may be one that is set aside
+            if refused is not None:
+                raise refused
 
     @property
     def ahead(self) -> bool:
@@ -172,6 +181,11 @@ class MessageColumns(ColumnsAround):
                     f"{self.name}: the run was begun with {_said(position[word])}, and finds {_said(now)}: it goes on "
                     "only with the same stream and columns (columns= states them where messages differ)"
                 )
+        if self._rows is not None and position["rows"] > self._rows:
+            raise StreamError(
+                f"{self.name}: {position['rows']:,} rows are learnt, and it ends after {self._rows:,} (rows= in the "
+                "URL, or the horizon)"
+            )
         self._start = position["start"]
         self._places[position["rows"]] = position
 
@@ -312,17 +326,31 @@ class MessageColumns(ColumnsAround):
 
     def _taken(self, payloads: Sequence[Payload], kinds: Mapping[str, Kind]) -> tuple[list[int], list[Any]]:
         """Return how many rows messages have, and these rows, which are whole and right, or raise StreamError."""
+        wanted, accept = self._judge(kinds)
         sizes = self._payloads.put(payloads)
-        batches = list(self._payloads.columns.batches(kinds, sum(sizes), lambda _: None))
+        batches = list(self._payloads.columns.batches(wanted, sum(sizes), lambda _: None))
         found = sum(batch.num_rows for batch in batches)
         if found != sum(sizes):
             raise StreamError(f"{self.name}, row 1: found {found} row(s) in {sum(sizes)} line(s)", row=1)
-        if self._aside is not None and self.accepts is not None and dict(self.accepts[0]) == dict(kinds):
+        if accept is not None:
             row = 1
-            for batch in batches:  # what the encoder refuses is set aside too
-                self.accepts[1](batch, row)
+            for batch in batches:
+                accept(batch, row)
                 row += batch.num_rows
+            batches = [batch.select(list(kinds)) for batch in batches]
         return sizes, batches
+
+    def _judge(self, kinds: Mapping[str, Kind]) -> tuple[Mapping[str, Kind], Callable[[Any, int], object] | None]:
+        """Return the columns to read, and what refuses rows of them where such messages are set aside.
+
+        It is the latest encoder of the most columns, whoever reads: whoever asks for the users alone has the same rows.
+        """
+        fit = [] if self._aside is None else self.accepts
+        fit = [known for known in fit if all(kinds.get(name, kind) == kind for name, kind in known[0].items())]
+        if not fit:
+            return kinds, None
+        asked, accept = max(reversed(fit), key=lambda known: len(known[0]))
+        return {**kinds, **asked}, accept
 
     def _of_message(self, err: StreamError, message: Message) -> StreamError:
         """Return the error about a message alone, whose rows are counted from 1, in terms of the message."""

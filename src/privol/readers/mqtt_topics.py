@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 import time
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -27,15 +28,23 @@ _SILENT = 0.5  # seconds after which nothing more is to come again
 # How many messages may be under way without an acknowledgement, and how long a session outlives its connection: always.
 _UNDER_WAY, _ALWAYS = 65535, 0xFFFFFFFF
 _TAKEN_OVER, _REFUSED = 0x8E, 0x80
+# So many messages in a row whose numbers came before are worth a word.
+_MANY = 1000
 
 
 class _Come(NamedTuple):
-    """A message as it came: its number, or why it has none; by ``mid`` it is acknowledged on its connection."""
+    """A message as it came: its number, or why it has none; by ``mid`` it is acknowledged on its connection.
+
+    ``gap``: whether another message would have its number, if it had one. ``dup``: whether the broker sends it again.
+    """
 
     number: int | None
     fault: str | None
     payload: bytes
     mid: int
+    qos: int
+    gap: bool
+    dup: bool
 
 
 class _Inbox:
@@ -66,8 +75,9 @@ class _Inbox:
 
     def on_message(self, client: Any, data: Any, message: Any) -> None:
         number, fault = _number(message, self.sequence)
+        gap, again = number is None and not message.retain, bool(message.dup)
         with self.changed:
-            self.come.append(_Come(number, fault, bytes(message.payload), message.mid))
+            self.come.append(_Come(number, fault, bytes(message.payload), message.mid, message.qos, gap, again))
             self.changed.notify_all()
 
 
@@ -85,6 +95,8 @@ def _number(message: Any, name: str) -> tuple[int | None, str | None]:
     if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 2**63:
         if message.retain:
             return None, "is retained: the broker hands out such a message again and again"
+        if not message.qos:
+            return found, "was published with QoS 0, and needs 1: the broker does not keep it until it is acknowledged"
         return found, None
     return None, f"has no number: the field or user property {name!r} must be a whole number from 0 on"
 
@@ -142,12 +154,15 @@ class MqttFeed(Feed):
         self._unnumbered = 0  # messages without a number that were handed on since
         self._untold: deque[_Come] = deque()  # of this connection, in their order
         self._handed = 0  # of these, how many are handed on or known
+        self._settled: int | None = None  # the last number that a checkpoint has
+        self._passed = 0  # messages in a row whose numbers came before, and that the broker does not call repeated
 
     def load(self) -> Any:
         import paho.mqtt.client
         import paho.mqtt.enums
         import paho.mqtt.packettypes
         import paho.mqtt.properties
+        import paho.mqtt.subscribeoptions
 
         return paho.mqtt
 
@@ -188,7 +203,9 @@ class MqttFeed(Feed):
         made.loop_start()
         self._end = weakref.finalize(self, _ended, made)
         self._waited(inbox, lambda: inbox.connected, "the connection")
-        made.subscribe(self._topic, qos=1)
+        # a retained message is a copy of one that was sent
+        once = api.subscribeoptions.SubscribeOptions(qos=1, retainHandling=2)
+        made.subscribe(self._topic, options=once)
         self._waited(inbox, lambda: inbox.subscribed, "the subscription")
         with self._lock:
             self._made, self._inbox = made, inbox
@@ -252,6 +269,8 @@ class MqttFeed(Feed):
                 self._handed += 1
             if message is not None:
                 found.append(message)
+        if not found and new:
+            self._acknowledge_again()
         if not found and left is not None:
             if left.value == _TAKEN_OVER:
                 raise StreamError(
@@ -266,14 +285,47 @@ class MqttFeed(Feed):
             )
         return found
 
+    def _acknowledge_again(self) -> None:
+        """Acknowledge what has come once more although a checkpoint has it.
+
+        The broker sends only so many messages before some are acknowledged, and no checkpoint comes of these.
+        """
+        with self._lock:
+            settled, made = self._settled, self._made
+            while settled is not None and self._handed:
+                first = self._untold[0]
+                if first.number is None or first.number > settled:
+                    break
+                self._acknowledged(made)
+
+    def _acknowledged(self, made: Any) -> None:
+        """Acknowledge the first message that waits for it; under the lock."""
+        first = self._untold.popleft()
+        self._handed -= 1
+        if first.qos:
+            made.ack(first.mid, 1)
+
+    def _note_passed(self, come: _Come) -> None:
+        """Tell of many messages with old numbers: a producer that begins its numbers anew would lose all of them."""
+        self._passed += not come.dup
+        if self._passed == _MANY:
+            warnings.warn(
+                f"{self.name}: {_MANY:,} messages in a row came with numbers that came before (the latest is "
+                f"{come.number}, and {self._last} was the last new one): they are passed over as repetitions. If the "
+                "producer has begun its numbers anew, its messages are lost until they are larger",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
     def _next(self, come: _Come) -> Message | None:
         """Return what comes next; None for a message that was handed on before."""
         if come.number is None:
-            self._unnumbered += 1
+            self._unnumbered += come.gap
             name = f"message {hashlib.blake2b(come.payload, digest_size=8).hexdigest()} without a number"
             return Message(name, come.payload, None, come.fault)
         number, last = come.number, self._last
         if last is not None and number <= last:
+            self._note_passed(come)
             return None
         missed = 0 if last is None else number - last - 1 - self._unnumbered
         if missed:
@@ -283,8 +335,8 @@ class MqttFeed(Feed):
                 f"{'did not come' if missed > 0 else 'too many came'}. The broker has dropped some (its queue, or its "
                 "memory in a crash), or they are not numbered one after the other; the run does not go on without them"
             )
-        self._last, self._unnumbered = number, 0
-        return Message(f"message {number}", come.payload, number)
+        self._last, self._unnumbered, self._passed = number, 0, 0
+        return Message(f"message {number}", come.payload, number, come.fault)
 
     def after(self, position: Any, messages: Sequence[Message]) -> Any:
         numbers = [message.mark for message in messages if message.mark is not None]
@@ -302,6 +354,7 @@ class MqttFeed(Feed):
         number = position["number"]
         if number is None:
             return
+        self._settled = number
         if self._end is None:
             raise Away("there is no connection")
         with self._inbox.changed:
@@ -313,8 +366,7 @@ class MqttFeed(Feed):
             done = min(known[-1] + 1 if known else 0, self._handed)
             made, inbox = self._made, self._inbox
             for _ in range(done):
-                made.ack(self._untold.popleft().mid, 1)
-            self._handed -= done
+                self._acknowledged(made)
         until = time.monotonic() + _ANSWER
         while done and made.want_write():
             if inbox.left is not None or time.monotonic() >= until:

@@ -41,8 +41,8 @@ class RedisFeed(Feed):
     (XRANGE), whatever the group has delivered. While a run is kept, what it has read is pending in the group, under the
     consumer ``privol``, until a checkpoint has it (XACK).
 
-    A position is the id of the last entry, and how many entries were ever added up to it, where that is known: by
-    this number it is found out whether entries behind it were trimmed.
+    A position is the id of the last entry, how many entries were ever added up to it, where that is known, and the last
+    entry that had been deleted when the run began: by these it is found out whether entries behind it are gone.
     """
 
     package = "redis"
@@ -66,7 +66,8 @@ class RedisFeed(Feed):
             self._server = self.client.Redis.from_url(url.base, retry=retry, **settings)
         except ValueError as err:
             raise InvalidParameter(f"the Redis URL cannot be read: {said(url, err)}") from None
-        self._at, self._added = _ZERO, None
+        self._at, self._added, self._deleted = _ZERO, None, None
+        self._noted = self._told = _ZERO  # up to where the group knows that entries are read, and acknowledged
 
     def load(self) -> Any:
         import redis
@@ -110,7 +111,12 @@ class RedisFeed(Feed):
         added = about.get("entries-added")
         # a run begins with what is there: what was trimmed before is none of its rows
         whole = added is not None and (first is None or _numbers(at) < _numbers(first))
-        return {"id": at, "added": added - about["length"] if whole else None}
+        deleted = about.get("max-deleted-entry-id")
+        return {
+            "id": at,
+            "added": added - about["length"] if whole else None,
+            "deleted": None if deleted is None else _text(deleted),
+        }
 
     def _acknowledged(self) -> str | None:
         """Return the id behind which nothing is acknowledged in the group; None without such a group."""
@@ -150,6 +156,8 @@ class RedisFeed(Feed):
 
     def seek(self, position: Any) -> None:
         self._at, self._added = position["id"], position["added"]
+        self._deleted = position.get("deleted")
+        self._noted = self._at
 
     def read(self, most: int, wait: float) -> list[Message]:
         found = self._read(most)
@@ -167,18 +175,21 @@ class RedisFeed(Feed):
             both.xrange(self._stream, min=f"({self._at}", count=most)
             about, entries = both.execute()
         self._check(about)
+        ever = about.get("entries-added")
+        if len(entries) < most and ever is not None and self._added is not None:  # then these are all behind it
+            self._check_gone(ever - self._added - len(entries), _text(entries[0][0]) if entries else None)
         if not entries:
-            self._added = about.get("entries-added")
+            self._added = ever
             return []
         found, added = [], self._added
         for id, fields in entries:
             added = None if added is None else added + 1
             found.append(self._message(id, fields, added))
         if len(entries) < most:  # then it is the last one
-            found[-1] = found[-1]._replace(mark=(found[-1].mark[0], about.get("entries-added")))
-        self._at, self._added = found[-1].mark
+            found[-1] = found[-1]._replace(mark=(found[-1].mark[0], ever))
+        before, (self._at, self._added) = self._at, found[-1].mark
         if self.kept and self._group is not None:
-            self._deliver([message.mark[0] for message in found])
+            self._deliver(before, [message.mark[0] for message in found])
         return found
 
     def _check(self, about: Any) -> None:
@@ -189,6 +200,9 @@ class RedisFeed(Feed):
                 f"its last entry was {last}, and entry {self._at} was read: the server has lost entries, or the stream "
                 "is another, so that their ids could come again with other rows"
             )
+        deleted = _text(about.get("max-deleted-entry-id", _ZERO))
+        if self._deleted is not None and deleted != self._deleted and _numbers(deleted) > at:
+            raise self.lost(f"entry {deleted} was deleted before it was read: the run does not go on without it")
         if first is not None and _numbers(first) <= at:
             return  # entries are trimmed from the first one on
         added, there = about.get("entries-added"), int(about["length"])
@@ -202,10 +216,14 @@ class RedisFeed(Feed):
                 "whether entries between them were there: trim only before the last entry that is acknowledged (XTRIM "
                 "MINID)"
             )
-        if added - self._added > there:
+        self._check_gone(added - self._added - there, first)
+
+    def _check_gone(self, gone: int, left: str | None) -> None:
+        if gone > 0:
+            more = "" if left is None else f", the first that is left is {left}"
             raise self.lost(
-                f"{added - self._added - there:,} entries behind {self._at} were trimmed or deleted before they were "
-                f"read, the first that is left is {first}: the run does not go on without them"
+                f"{gone:,} entries behind {self._at} were trimmed or deleted before they were read{more}: the run does "
+                "not go on without them"
             )
 
     def _message(self, id: Any, fields: Any, added: int | None) -> Message:
@@ -217,29 +235,57 @@ class RedisFeed(Feed):
         if not messages:
             return position
         id, added = messages[-1].mark
-        return {"id": id, "added": added}
+        return {**position, "id": id, "added": added}
 
     # ---- the consumer group ---------------------------------------------------------------------------
 
-    def _deliver(self, ids: list[str]) -> None:
-        """Note in the group that entries are read: they are pending until they are acknowledged."""
+    def _begin_group(self, at: str) -> None:
+        """Make the group, behind an entry, if there is none."""
+        if self._of_group() is None:
+            try:
+                self._server.xgroup_create(self._stream, self._group, id=at)
+            except self.client.exceptions.ResponseError as err:
+                if not str(err).startswith("BUSYGROUP"):  # the other thread was first
+                    raise
+
+    def _claimed(self, at: Any, ids: Sequence[str]) -> None:
+        """Let entries be pending, and the group begin behind an entry, unless it is further already."""
+        of = (self._stream, self._group, _CONSUMER, 0)
+        at.execute_command("XCLAIM", *of, *ids, "FORCE", "JUSTID", "LASTID", ids[-1], parse_justid=True)
+
+    def _deliver(self, before: str, ids: list[str]) -> None:
+        """Note in the group that entries are read: they are pending until they are acknowledged.
+
+        So are those before them that were read before the run was kept: they taught an encoding, or came beside those.
+        """
         with self._asking():
-            if self._of_group() is None:
-                self._server.xgroup_create(self._stream, self._group, id=_before(ids[0]))
-            of = (self._stream, self._group, _CONSUMER, 0)
-            self._server.execute_command("XCLAIM", *of, *ids, "FORCE", "JUSTID", "LASTID", ids[-1], parse_justid=True)
+            first = max(self._noted, self._told, key=_numbers)
+            self._begin_group(first)
+            while _numbers(first) < _numbers(before):
+                page = self._server.xrange(self._stream, f"({first}", before, count=_PAGE)
+                if not page:
+                    break  # trimmed meanwhile
+                self._claimed(self._server, earlier := [_text(id) for id, _ in page])
+                first = earlier[-1]
+            self._claimed(self._server, ids)
+            self._noted = self._at
 
     def acknowledge(self, position: Any) -> None:
         if self._group is None:
             return
+        at = position["id"]
         with self._asking():
-            if self._of_group() is None:
-                return
-            while True:
-                found = self._server.xpending_range(self._stream, self._group, "-", position["id"], _PAGE, _CONSUMER)
-                if not found:
-                    return
+            self._begin_group(at)
+            while found := self._server.xpending_range(self._stream, self._group, "-", at, _PAGE, _CONSUMER):
                 self._server.xack(self._stream, self._group, *(each["message_id"] for each in found))
+            group = self._of_group()
+            if group is not None and _numbers(_text(group["last-delivered-id"])) < _numbers(at):
+                # what was read before the run was kept is pending nowhere
+                both = self._server.pipeline(transaction=True)
+                self._claimed(both, [at])
+                both.xack(self._stream, self._group, at)
+                both.execute()
+            self._told = at
 
 
 def _text(found: Any) -> str:
