@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import json
 import os
@@ -197,7 +198,10 @@ def test_answers_do_not_depend_on_earlier_questions(loss):
     first = {k: ask(RowSums(o), question) for k, question in enumerate(questions)}
     rows, order = RowSums(o), rng.integers(len(questions), size=300).tolist()
     assert all(ask(rows, questions[k]) == first[k] for k in order)
+    kept = [array for array in held_by(rows) if np.any(array)]
+    assert len(kept) >= 4
     rows.wipe()
+    assert not any(map(np.any, kept))
     assert ask(rows, questions[0]) == first[0]
 
 
@@ -570,6 +574,18 @@ def test_a_part_that_kills_every_worker_ends_the_fit(cluster, tmp_path):
     client.wait_for_workers(1)
     with pytest.raises(InvalidRow, match="part 'two-2': row 3, feature 1"):
         learner.fit_parts(parts_of(kind, {2: "nan"}), DaskCrew(client))
+
+
+def held_by(rows):
+    """The arrays of an object that shows none of them."""
+    found, places = [], [rows]
+    while places:
+        for each in gc.get_referents(places.pop()):
+            if isinstance(each, np.ndarray):
+                found.append(each)
+            elif isinstance(each, list):
+                places.append(each)
+    return found
 
 
 @pytest.mark.process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -68,6 +69,7 @@ class RedisFeed(Feed):
             raise InvalidParameter(f"the Redis URL cannot be read: {said(url, err)}") from None
         self._at, self._added, self._deleted = _ZERO, None, None
         self._noted = self._told = _ZERO  # up to where the group knows that entries are read, and acknowledged
+        self._telling = threading.Lock()  # what is acknowledged must not be noted as read after that
 
     def load(self) -> Any:
         import redis
@@ -245,7 +247,7 @@ class RedisFeed(Feed):
             try:
                 self._server.xgroup_create(self._stream, self._group, id=at)
             except self.client.exceptions.ResponseError as err:
-                if not str(err).startswith("BUSYGROUP"):  # the other thread was first
+                if not str(err).startswith("BUSYGROUP"):  # another was first
                     raise
 
     def _claimed(self, at: Any, ids: Sequence[str]) -> None:
@@ -258,7 +260,7 @@ class RedisFeed(Feed):
 
         So are those before them that were read before the run was kept: they taught an encoding, or came beside those.
         """
-        with self._asking():
+        with self._telling, self._asking():
             first = max(self._noted, self._told, key=_numbers)
             self._begin_group(first)
             while _numbers(first) < _numbers(before):
@@ -274,7 +276,7 @@ class RedisFeed(Feed):
         if self._group is None:
             return
         at = position["id"]
-        with self._asking():
+        with self._telling, self._asking():
             self._begin_group(at)
             while found := self._server.xpending_range(self._stream, self._group, "-", at, _PAGE, _CONSUMER):
                 self._server.xack(self._stream, self._group, *(each["message_id"] for each in found))
