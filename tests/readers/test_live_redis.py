@@ -183,6 +183,7 @@ def test_an_entry_that_is_deleted_before_it_is_read_is_an_error(server):
     stream = open_stream(server.url(rows=19), schema=SCHEMA)
     assert sum(len(block.X) for block in stream) == 19
     feed = open_stream(server.url(), schema=SCHEMA)._source._columns._feed
+    assert len(feed.read(5, 0.0)) == 5
     server.client.xdel("visits", ids[7])  # another one is the last that was deleted
     with pytest.raises(
         StreamError, match=r"1 entries behind \S+ were trimmed or deleted before they were read, the fir"
