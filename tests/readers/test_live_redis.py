@@ -156,6 +156,7 @@ def test_arrow_messages_of_other_columns_or_half_of_one(server):
         (arrow_message([{"x": 1.0, "town": "a", "z": 1}]), "found the column 'z', allowed are x, town, y"),
         (arrow_message([{"x": 1, "town": "a", "y": 1}]), "column 'x': found the type int64, and in the first message"),
         (whole[: len(whole) // 2], "is no whole Arrow IPC stream"),
+        (whole.replace(b"town", b"t\xefwn"), "is no whole Arrow IPC stream"),
     ):
         server.client.delete("visits")
         server.add("visits", [whole, bad], "m")
@@ -183,6 +184,7 @@ def test_an_entry_that_is_deleted_before_it_is_read_is_an_error(server):
     stream = open_stream(server.url(rows=19), schema=SCHEMA)
     assert sum(len(block.X) for block in stream) == 19
     feed = open_stream(server.url(), schema=SCHEMA)._source._columns._feed
+    assert len(feed.read(5, 0.0)) == 5
     server.client.xdel("visits", ids[7])  # another one is the last that was deleted
     with pytest.raises(
         StreamError, match=r"1 entries behind \S+ were trimmed or deleted before they were read, the fir"

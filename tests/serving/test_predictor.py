@@ -339,6 +339,7 @@ def towns(*names):
         (stream(pa.table({"a": [[1.0]]})), 422, "column 'a': found list"),
         (stream(pa.table({"a": [{"b": 1}]})), 422, "column 'a': found struct"),
         (stream(pa.table({"a": [b"x"]})), 422, "column 'a': found binary"),
+        (stream(pa.table([[1.0], [[1.0]]], names=["a", "a"])), 422, "column 'a': found list"),
     ],
 )
 def test_bad_arrow(of_numbers, body, status, says):

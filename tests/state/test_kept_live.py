@@ -344,7 +344,7 @@ def test_kafka_messages_that_are_gone_or_cannot_be_read(kafka, tmp_path):
 
 
 def test_messages_of_kafka_behind_an_error_are_not_passed_over(kafka, monkeypatch):
-    kafka.add("fails", as_json([{"x": i / N, "town": "a", "y": i % 2} for i in range(40)]))
+    kafka.add("fails", as_json([{"x": i / N, "town": "a", "y": i % 2} for i in range(80)]))
     monkeypatch.setattr(message_columns, "PAUSE", 0.0)
     monkeypatch.setattr(message_columns, "MOST", 10)
     codes, stream = kafka.client.KafkaError, open_stream(kafka.url("fails", rows=40), schema=SCHEMA)

@@ -111,10 +111,10 @@ def _table(body: bytes, most: int, predictor: Predictor) -> Any:
         _check_messages(pa, body)
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
             schema = reader.schema
-        nested = next((field.name for field in schema if not _flat(pa, field.type)), None)
-        if nested is not None:
-            raise Refused(422, f"column {nested!r}: found {schema.field(nested).type}, allowed are numbers, text, "
-                          "booleans, dates, times, and dictionaries of these")  # fmt: skip
+        nested = next((field for field in schema if not _flat(pa, field.type)), None)
+        if nested is not None:  # of several of one name, this one
+            raise Refused(422, f"column {nested.name!r}: found {nested.type}, allowed are numbers, text, booleans, "
+                          "dates, times, and dictionaries of these")  # fmt: skip
         options = pa.ipc.IpcReadOptions(included_fields=predictor.places(schema.names))
         with pa.ipc.open_stream(pa.BufferReader(body), options=options) as reader:
             batches, rows, text = [], 0, 0
