@@ -578,14 +578,8 @@ def test_a_part_that_kills_every_worker_ends_the_fit(cluster, tmp_path):
 
 def held_by(rows):
     """The arrays of an object that shows none of them."""
-    found, places = [], [rows]
-    while places:
-        for each in gc.get_referents(places.pop()):
-            if isinstance(each, np.ndarray):
-                found.append(each)
-            elif isinstance(each, list):
-                places.append(each)
-    return found
+    lists = [each if isinstance(each, list) else [each] for each in gc.get_referents(rows)]
+    return [each for each in itertools.chain(*lists) if isinstance(each, np.ndarray)]
 
 
 @pytest.mark.process
