@@ -57,8 +57,10 @@ def made(folder, name):
             table
         )
         if table in ("drop", "null"):
-            declared = ("--target", "outcome", "--schema", folder / f"{table}.toml", "--learn-schema")
-            run_json("run", folder / "users.csv", *declared, "--out", run, "--no-diagnostics", *words)
+            # learnt labels might not be seen through the noise of so few rows, unless epsilon is large
+            labels = ("--classes", "well,ill") if table == "drop" else ()
+            declared = ("--target", "outcome", *labels, "--schema", folder / f"{table}.toml")
+            run_json("run", folder / "users.csv", *declared, "--learn-schema", "--out", run, "--no-diagnostics", *words)
         elif table == "sparse":
             run_json("run", folder / "sparse.svm", "--learn-schema", "--out", run, "--no-diagnostics", *words)
         elif before is None:
@@ -192,7 +194,7 @@ RUNS = {
     "users objective pure": ("two", *OBJECTIVE, *USERS, *PURE),
     "sparse rows": ("sparse", *SUMS),
     "cap": ("drop", *NOGD),
-    "cap hidden": ("null", *SUMS),
+    "cap hidden": ("null", *SUMS, "--epsilon", "8"),
     "cap of iterates": ("drop", *PIGD, "--release", "100"),
     "cap of a network": ("drop", *DOLA),
     "cap of devices": ("drop", "--learner", "miogd", *R, "--sigma", "5"),

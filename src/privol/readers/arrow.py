@@ -166,11 +166,11 @@ class TypedColumns(Columns):
             if values.null_count:
                 column = pa.DictionaryArray.from_arrays(indices, values).dictionary_decode().dictionary_encode()
                 values, indices = column.dictionary, column.indices
-        if not types.is_string(values.type):
-            values = written_out(values)
         try:
+            if not types.is_string(values.type):
+                values = written_out(values)
             values.validate(full=True)
-        except pa.ArrowInvalid:
+        except (pa.ArrowInvalid, UnicodeDecodeError):  # or of Arrow's own error, which quotes the bytes
             raise self._not_text(column, name, row) from None
         if indices.type != pa.int32():
             indices = indices.cast(pa.int32())

@@ -139,7 +139,13 @@ def _flat(pa: Any, kind: Any) -> bool:
     if pa.types.is_dictionary(kind):
         return bool(_flat(pa, kind.value_type))
     return bool(
-        pa.types.is_primitive(kind)  # integers, floats, booleans, dates, times
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_time(kind)
+        or pa.types.is_timestamp(kind)
+        or pa.types.is_duration(kind)
         or pa.types.is_null(kind)
         or pa.types.is_decimal(kind)
         or pa.types.is_string(kind)

@@ -352,6 +352,7 @@ def check_payload(data: bytes, folder: Path) -> None:
         _, payloads, _ = payloads_of(format, data, facts, OPTIONS)
     sizes = payloads.put([data])
     kinds: Any = dict.fromkeys(payloads.columns.names, "cells")
+    payloads.columns.check(kinds)
     rows = sum(batch.num_rows for batch in payloads.columns.batches(kinds, 100, lambda _: None))
     # a line of text may turn out not to be a row, which its reader compares
     assert rows <= sum(sizes)
