@@ -1,7 +1,7 @@
 """Pack what long runs of the fuzz targets have kept, so that the suite goes through it again.
 
-``python tools/fuzz_corpora.py FOLDER`` packs the corpora FOLDER/KIND of ``tests/core/fuzz/fuzz_records.py`` and
-``fuzz_streams.py`` into ``tests/core/fuzz/corpora/KIND.tar.xz``: of each the shortest inputs, as many as fit.
+``python tools/fuzz_corpora.py FOLDER`` packs the corpora FOLDER/KIND of the programs in ``tests/core/fuzz`` into
+``tests/core/fuzz/corpora/KIND.tar.xz``: of each the shortest inputs, as many as fit.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def test_past_findings_in_records_are_handled(tmp_path):
     assert account.law(2**53 + 1, 1).slack > 1
 
 
-RECORDS = {**dict.fromkeys(fuzz_records.CHECKS, fuzz_records), **dict.fromkeys(fuzz_doors.CHECKS, fuzz_doors)}
+RECORDS = {kind: each for each in (fuzz_records.TARGETS, fuzz_doors.TARGETS) for kind in each.checks}
 #: Directories that are laid out for each input.
 DIRECTORIES = ("plan", "journal", "checkpoint")
 

@@ -1,9 +1,9 @@
 """Fuzz targets of what comes in from outside, or is taken up again: kept runs, requests, messages, registries, devices.
 
 ``python tests/core/fuzz/fuzz_doors.py request -max_total_time=600`` runs one of them under atheris (libFuzzer); the
-suite runs :func:`mutations` of the seeds through the same checks. They are as those of ``fuzz_records.py``: allowed are
-an error of privol, and an input that is read and used without any other; what is read, and what it must agree with, is
-in the docstring of its check.
+suite runs mutations of the seeds through the same checks. They are as those of ``fuzz_records.py``: allowed are an
+error of privol, and an input that is read and used without any other; what is read, and what it must agree with, is in
+the docstring of its check.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import random
 import shutil
 import struct
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import fuzz_records
 import numpy as np
 import pyarrow as pa
+from fuzz_targets import Targets, drive
 
 from privol import DOLA, DPFTRL, LDPSGD
 from privol.encoding.schema import Schema
@@ -372,24 +373,7 @@ CHECKS: dict[str, Callable[[bytes, Path], None]] = {
     "node": check_node,
     "payload": check_payload,
 }
-ALLOWED = (PrivolError, InvalidMessage, Refused)
-
-
-def check(kind: str, data: bytes, folder: Path) -> bool:
-    """Whether an input is read; anything but an error of privol is raised."""
-    try:
-        CHECKS[kind](data, folder)
-    except ALLOWED:
-        return False
-    return True
-
-
-def mutations(kind: str, count: int, seed: int) -> Iterator[bytes]:
-    """Inputs for the test suite, without a fuzzer."""
-    rng = random.Random(seed)
-    for _ in range(count):
-        yield mutate(kind, rng.choice(seeds(kind)), rng)
-
+TARGETS = Targets(CHECKS, seeds, mutate, (PrivolError, InvalidMessage, Refused))
 
 if __name__ == "__main__":
-    fuzz_records.drive("fuzz_doors", ROOMS)
+    drive("fuzz_doors", ROOMS)

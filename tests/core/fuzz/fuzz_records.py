@@ -1,22 +1,20 @@
 """Fuzz targets of the readers of records and of binary files: ledgers, guarantees, schemas, models, messages, tables.
 
 ``python tests/core/fuzz/fuzz_records.py ledger -max_total_time=600`` runs one of them under atheris (libFuzzer); the
-suite runs :func:`mutations` of the seeds through the same checks. Mutations replace values of a JSON record, also deep
-in it, and make checksums good again, so that they come past the first check; or they change bytes. A check accepts an
-error of privol, and a record that is read and used without any other; what is read, and what it must agree with, is in
-its docstring.
+suite runs mutations of the seeds through the same checks. Mutations replace values of a JSON record, also deep in it,
+and make checksums good again, so that they come past the first check; or they change bytes. A check accepts an error of
+privol, and a record that is read and used without any other; what is read, and what it must agree with, is in its
+docstring.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-import importlib
 import io
 import json
 import math
 import random
-import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
@@ -28,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from click.testing import CliRunner
+from fuzz_targets import Targets, drive
 
 from privol import DPFTRL, PIGD
 from privol.encoding.schema import Schema
@@ -361,56 +360,7 @@ CHECKS: dict[str, Callable[[bytes, Path], None]] = {
     "npy": check_npy,
 }
 _JSON = ("ledger", "guarantee", "model", "run", "schema-record")
-ALLOWED = (PrivolError, InvalidMessage, Unreadable)
-
-
-def check(kind: str, data: bytes, folder: Path) -> bool:
-    """Whether an input is read; anything but an error of privol is raised."""
-    try:
-        CHECKS[kind](data, folder)
-    except ALLOWED:
-        return False
-    return True
-
-
-def mutations(kind: str, count: int, seed: int) -> Iterator[bytes]:
-    """Inputs for the test suite, without a fuzzer."""
-    rng = random.Random(seed)
-    for _ in range(count):
-        yield mutate(kind, rng.choice(seeds(kind)), rng)
-
-
-def drive(name: str, rooms: tuple[str, ...]) -> None:
-    """Fuzz one kind of a module's inputs with libFuzzer: ``NAME.py KIND [corpus ...] [-max_total_time=...]``."""
-    import atheris
-
-    kind, own = sys.argv.pop(1), importlib.import_module(name)
-    with tempfile.TemporaryDirectory() as temporary:
-        folder, corpus = Path(temporary) / "input", Path(temporary) / "seeds"
-        folder.mkdir()
-        corpus.mkdir()
-        for number, data in enumerate([*own.seeds(kind), *own.mutations(kind, 100, 1)]):
-            (corpus / str(number)).write_bytes(data)
-        # imported again, with the counters that libFuzzer reads
-        for module in [module for module in sys.modules if module.startswith((*rooms, "fuzz_"))]:
-            del sys.modules[module]
-        with atheris.instrument_imports(include=[*rooms]):
-            target = importlib.import_module(name)
-        target._made = own._made  # a model and its weights, a run and its ledger belong together
-
-        def check(data: bytes) -> None:
-            try:
-                target.check(kind, data, folder)
-            except BaseException:
-                print(f"found by {data!r}", flush=True)
-                raise
-
-        def changed(data: bytes, most: int, seed: int) -> bytes:
-            return bytes(own.mutate(kind, data, random.Random(seed)))[:most]
-
-        atheris.Setup([*sys.argv, str(corpus)], check, custom_mutator=changed)
-        atheris.Fuzz()
-
+TARGETS = Targets(CHECKS, seeds, mutate, (PrivolError, InvalidMessage, Unreadable))
 
 if __name__ == "__main__":
     drive("fuzz_records", ROOMS)
