@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import threading
 import time
@@ -134,6 +135,26 @@ def test_the_last_rows_are_acknowledged_when_the_broker_is_back(broker, topic, w
     gc.collect()
     broker.add(f"ward/{topic}", as_json([{**ROWS[0], "seq": 9001}]))
     assert first_unacknowledged(broker, topic) == 9001
+
+
+def test_a_run_ends_once_the_broker_has_read_its_last_acknowledgements(broker, topic, whole, tmp_path, monkeypatch):
+    broker.add(f"ward/{topic}", NUMBERED)
+    settled, reads = message_columns.MessageColumns._settled, threading.Event()
+
+    def reads_again() -> None:
+        reads.set()
+        broker.process.send_signal(signal.SIGCONT)
+
+    def noted(self: Any, position: Any, last: bool) -> None:
+        if last:
+            broker.process.send_signal(signal.SIGSTOP)
+            threading.Timer(0.3, reads_again).start()
+        settled(self, position, last)
+
+    monkeypatch.setattr(message_columns.MessageColumns, "_settled", noted)
+    made = fit(url_of(broker, topic), tmp_path / "RUN", schema=STATED)
+    assert reads.is_set()
+    assert outcome(made, tmp_path / "RUN")[:5] == whole[:5]
 
 
 def test_messages_that_come_twice_are_learnt_once(broker, topic, whole, tmp_path):

@@ -131,6 +131,9 @@ class Feed(ABC):
             If the broker does not take it.
         """
 
+    def confirm(self) -> None:  # noqa: B027  most brokers answer each acknowledgement
+        """Wait until the broker has taken what was acknowledged last: nothing comes after it."""
+
     def recall(self, position: Any) -> None:
         """Make ready to acknowledge a position where a connection has ended and nobody reads any more."""
         del position  # most brokers are told by whatever connection there is

@@ -195,6 +195,8 @@ class MessageColumns(ColumnsAround):
         while True:
             try:
                 self._feed.acknowledge(position["at"])
+                if last:
+                    self._feed.confirm()
                 return
             except Away as err:
                 told = str(err)

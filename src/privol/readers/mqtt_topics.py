@@ -203,14 +203,20 @@ class MqttFeed(Feed):
         made.loop_start()
         self._end = weakref.finalize(self, _ended, made)
         self._waited(inbox, lambda: inbox.connected, "the connection")
-        # a retained message is a copy of one that was sent
-        once = api.subscribeoptions.SubscribeOptions(qos=1, retainHandling=2)
-        made.subscribe(self._topic, options=once)
-        self._waited(inbox, lambda: inbox.subscribed, "the subscription")
+        self._subscribe(made, inbox)
         with self._lock:
             self._made, self._inbox = made, inbox
             self._untold.clear()
             self._handed = 0
+
+    def _subscribe(self, made: Any, inbox: _Inbox) -> None:
+        """Subscribe to the topic; once more changes nothing."""
+        with inbox.changed:
+            inbox.subscribed = None
+        # a retained message is a copy of one that was sent
+        once = self.client.subscribeoptions.SubscribeOptions(qos=1, retainHandling=2)
+        made.subscribe(self._topic, options=once)
+        self._waited(inbox, lambda: inbox.subscribed, "the subscription")
 
     def _waited(self, inbox: _Inbox, answer: Any, what: str) -> None:
         """Wait for an answer of the broker, which must be yes."""
@@ -372,6 +378,14 @@ class MqttFeed(Feed):
             if inbox.left is not None or time.monotonic() >= until:
                 raise Away("the connection ended")
             time.sleep(0.001)
+
+    def confirm(self) -> None:
+        """Ask something that the broker answers after it has read what was acknowledged before.
+
+        If the next client of the session came first, the broker would drop what it had not read.
+        """
+        if self._end is not None:
+            self._subscribe(self._made, self._inbox)
 
 
 def _ended(client: Any) -> None:

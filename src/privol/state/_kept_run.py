@@ -565,3 +565,4 @@ class State(KnowsTaught, GoesOn, Ends):
                     self._files.leave_nothing()
                     lock.release()
                 self._beside = self._ledger = self._lock = self._learner = self._run = None
+                self._positions = None  # and with the stream its connection ends, once nobody else has it
