@@ -170,6 +170,7 @@ RUNS = {
     "users independent": ("two", *SUMS, *USERS, "--design", "independent", "--batch", "9", "--user-separation", "4"),
     "users tree": ("two", *SUMS, *USERS, "--design", "tree", "--batch", "1", "--user-separation", "50"),
     "users tree steps": ("two", *SUMS, *USERS, "--design", "tree", "--batch", "10"),
+    "users smooth": ("two", *SUMS, *USERS, "--design", "smooth", "--batch", "10", "--user-separation", "15"),
     "users honaker": ("learnt", *SUMS, *USERS, "--design", "honaker", "--batch", "1"),
     "users epochs": (
         "two",
@@ -257,7 +258,7 @@ PLANTED = {
     "fewer words of a smooth tree": (
         "pqftl smooth",
         of(MECHANISM, "noise", "design", "ones", value=lambda n: n - 1),
-        "PQFTL: noise",
+        "PQFTL",
     ),
     "a horizon that is one too low": (
         "pqftl",

@@ -8,7 +8,7 @@ from itertools import accumulate, combinations, pairwise, product
 import numpy as np
 import pytest
 
-from privol.factorizations import BLT, Honaker, SquareRoot, Tree, group_squares
+from privol.factorizations import BLT, Honaker, Smooth, SquareRoot, Tree, group_squares
 from privol.verifying.mechanisms import Design, NotChecked, upper, worst_places
 
 pytestmark = pytest.mark.fast
@@ -70,15 +70,35 @@ def test_no_pattern_is_worse(name):
     assert exact >= 10
 
 
+def record_of(name, steps):
+    """The record of a design of intervals."""
+    if name != "smooth":
+        return {"name": name, "steps": steps}
+    height, ones = Smooth(steps).shape
+    return {"name": name, "steps": steps, "height": height, "ones": ones}
+
+
 def nodes(name, steps):
-    """Intervals of steps that have a node: of the blocks of 2^k steps each first of two, in Honaker's design all."""
+    """Intervals of steps that have a node: of the blocks of 2^k steps each first of two, in Honaker's design all.
+
+    In the smooth design, the places of the words that have the same bits and then 0, if another word has 1 there.
+    """
+    if name == "smooth":
+        height, ones = Smooth(steps).shape
+        words = sorted(word for word in range(1 << height) if word.bit_count() == ones)
+        for bit in range(height):
+            for start in sorted({word >> bit for word in words if not word >> bit & 1}):
+                places = [i for i, word in enumerate(words) if word >> bit == start]
+                if any(word >> bit == start + 1 for word in words) and places[-1] < steps:
+                    yield range(places[0], places[-1] + 1)
+        return
     for height in range(steps.bit_length()):
         for k in range(steps >> height):
             if name == "honaker" or k % 2 == 0:
                 yield range(k << height, (k + 1) << height)
 
 
-@pytest.mark.parametrize("name", ["tree", "honaker"])
+@pytest.mark.parametrize("name", ["tree", "honaker", "smooth"])
 def test_no_rows_move_more_nodes_of_a_tree(name):
     cases = [(1, 3, 2), (5, 1, 3), (6, 2, 4), (7, 2, 3), (8, 1, 5), (11, 1, 4), (13, 1, 3), (4, 3, 6), (16, 1, 5)]
     for (steps, leaf, rows), apart in product(cases, (1, 2, 3, 5)):
@@ -88,14 +108,15 @@ def test_no_rows_move_more_nodes_of_a_tree(name):
             for m in range(1, rows + 1)
             for places in placed(steps * leaf, m, apart)
         )
-        found = upper(Design({"name": name, "steps": steps}).pattern(rows, apart, leaf))
+        found = upper(Design(record_of(name, steps)).pattern(rows, apart, leaf))
         assert found == true, (steps, leaf, rows, apart)
-    assert upper(Design({"name": name, "steps": 100_003}).pattern(1, 1, 7)) == (100_003).bit_length()
+    if name != "smooth":
+        assert upper(Design({"name": name, "steps": 100_003}).pattern(1, 1, 7)) == (100_003).bit_length()
 
 
-@pytest.mark.parametrize("own", [Tree(1000), Tree(65_537), Honaker(1000)])
+@pytest.mark.parametrize("own", [Tree(1000), Tree(65_537), Honaker(1000), Smooth(1000), Smooth(65_537)])
 def test_trees_cost_no_more_than_the_noise_covers(own):
-    record = {"name": type(own).__name__.lower(), "steps": own.steps}
+    record = record_of(own.design, own.steps)
     for leaf, rows, apart in ((1, 12, 1), (32, 64, 1), (1, 12, 7), (8, 10, 20), (5, 16, 3), (1, 5, 200)):
         stated = float(group_squares(own, rows, separation=apart, leaf=leaf)[-1])
         assert stated * (1 - 1e-9) <= float(upper(Design(record).pattern(rows, apart, leaf))) <= stated
@@ -135,7 +156,7 @@ def test_unchecked_patterns_are_reported():
         worst_places([(100, 1, lambda m: m)], 65, 1)
     with pytest.raises(NotChecked, match="300 rows of a user in tree sums, 2 apart"):
         Design({"name": "tree", "steps": 1000}).pattern(300, 2, 1)
-    with pytest.raises(NotChecked, match="smooth sums"):
-        Design({"name": "smooth", "steps": 8, "height": 5, "ones": 2}).pattern(2, 1, 1)
+    with pytest.raises(NotChecked, match="300 rows of a user in smooth sums, 2 apart"):
+        Design({"name": "smooth", "steps": 8000, "height": 16, "ones": 8}).pattern(300, 2, 1)
     with pytest.raises(NotChecked, match="blt sums"):
         Design({"name": "blt", "steps": 8, "rates": [0.9], "weights": [1.5]}).pattern(2, 1, 1)

@@ -12,7 +12,6 @@ from typing import Any
 from mpmath import iv, mp, mpf
 
 iv.prec = mp.prec = 200
-
 __all__ = ["Mechanism", "NotChecked", "Record", "delta_of_gdp", "mechanism_of", "upper", "worst_places"]
 
 Record = Mapping[str, Any]
@@ -186,8 +185,10 @@ class Design:
         if not self.intervals and self.name not in ("sqrt", "blt", "banded", "independent"):
             raise NotChecked(f"sums of the design {self.name!r}")
         self.pairs = pairs = list(zip(*(map(iv.mpf, design.get(key, ())) for key in ("rates", "weights")), strict=True))
-        if not all(0 < rate < 1 and weight >= 0 for rate, weight in pairs):
-            raise ValueError("rates or weights of a BLT")
+        p, ones = (design["height"], design["ones"]) if self.name == "smooth" else (self.steps.bit_length(), -1)
+        self.top, words = (p, ones, self.steps), math.comb(p, ones) if ones > 0 else 1 << p
+        if words <= self.steps or not all(0 < rate < 1 and weight >= 0 for rate, weight in pairs):
+            raise ValueError("rates or weights of a BLT, or words of a tree")
         self.series = cache(lambda n: [sum(v * (1 - (a * b) ** n) / (1 - a * b) for b, v in pairs) for a, _ in pairs])
         self.known, self.blocks, self.both = cache(self.product), cache(self.laid), self.name == "honaker"
         self.powers = cache(lambda lag: [weight * rate**lag for rate, weight in pairs])
@@ -199,13 +200,6 @@ class Design:
         if self.name == "banded":  # its coefficients are doubles
             ratios = (design["decay"] * (1.0 - 0.5 / k) for k in range(1, min(design["bandwidth"], self.steps)))
             self.terms = [math.ceil(mpf(c) * ONE) for c in accumulate(ratios, lambda c, r: c * r, initial=1.0)]
-
-    def column(self) -> Any:
-        """Square of the L2 norm of the longest column."""
-        if self.name == "smooth":
-            enough = math.comb(self.of["height"], self.of["ones"]) > self.steps
-            return iv.mpf(self.of["height"] - self.of["ones"] if enough else math.inf)
-        return iv.mpf(self.steps.bit_length() if self.intervals else self.product(0, self.steps) / mpf(ONE))
 
     def rounding(self) -> Any:
         """The largest distance of a step's vector as computed from the real one."""
@@ -236,12 +230,11 @@ class Design:
     def pattern(self, rows: int, apart: int, leaf: int) -> Any:
         """Square of the joint effect of equal rows of a user in the worst pattern, in steps of ``leaf`` rows."""
         rows, bounds = min(rows, (self.steps * leaf - 1) // apart + 1), []
-        many = rows * rows * (rows + apart) > _MOST_NUMBERS if self.intervals else rows > 1 << 12
-        if many or self.name == "smooth" or sum(upper(weight) for _, weight in self.pairs) > 1:
+        many = rows * rows * (rows + apart) > 4 * _MOST_NUMBERS if self.intervals else rows > 1 << 12
+        if rows > 1 and (many or sum(upper(weight) for _, weight in self.pairs) > 1):
             raise NotChecked(f"{rows:,} rows of a user in {self.name} sums, {apart:,} apart")
         if self.intervals:
-            blocks = tuple((k, True) for k in reversed(range(self.steps.bit_length())) if self.steps >> k & 1)
-            return iv.mpf(max(self.blocks(blocks, leaf, apart, 0, rows).values()))
+            return iv.mpf(max(self.blocks(((self.top, False),), leaf, apart, 0, rows).values()))
         if self.name == "independent":
             return _in_steps(self.steps * leaf, leaf, rows, apart)
         if apart < leaf:  # adjacent steps that are as full as possible
@@ -253,10 +246,18 @@ class Design:
             bounds.append(self.nearest(rows, apart // math.gcd(apart, leaf), leaf // math.gcd(apart, leaf)))
         return iv.mpf(min(bounds)) / ONE
 
+    def halves(self, p: int, ones: int, steps: int) -> Any:
+        """Blocks in the first steps of one of 2**p, or of words of p bits with some ones, and which are nodes."""
+        if not ones or p in (0, ones):
+            return ()
+        size = math.comb(p - 1, ones) if ones > 0 else 1 << (p - 1)
+        last = (p - 1, ones - (ones > 0), steps - size), self.both and steps == 2 * size
+        return (((p - 1, ones, min(steps, size)), steps >= size), last)[: 1 + (steps > size)]
+
     def laid(self, blocks: Any, leaf: int, apart: int, barred: int, rows: int) -> Any:
-        """The largest sums of squared numbers of rows in nodes of blocks of a tree, which may be nodes themselves."""
-        halves = {k: [partial(self.blocks, ((k - 1, True), (k - 1, self.both)), leaf, apart)][:k] for k, _ in blocks}
-        parts = [(leaf << k, 1, lambda m, node=node: node * m * m, *halves[k]) for k, node in blocks]
+        """The largest sums of squared numbers of rows in nodes of blocks, which may be nodes themselves."""
+        inside = {block: [partial(self.blocks, of, leaf, apart)] for block, _ in blocks if (of := self.halves(*block))}
+        parts = [(leaf * b[-1], 1, lambda m, node=node: node * m * m, *inside.get(b, [])) for b, node in blocks]
         return worst_places(parts, rows, apart, rows, barred)
 
     def nearest(self, rows: int, apart: int, leaf: int) -> int:
@@ -337,9 +338,8 @@ class _Reader:
                 one = min(radius * 2, one + iv.sqrt(iv.mpf(dim)) * grid, key=upper)
         else:
             one += iv.mpf("2.1") * (leaf - 1) * UNIT * leaf * radius
-        drift, column = 2 * iv.sqrt(iv.mpf(steps)) * design.rounding() * leaf * radius, design.column()
-        said = f"std {float(sigma):.8g} of {design.name} sums"
-        square = cache(lambda m, b: column if m == 1 else design.pattern(m, b, leaf))
+        drift = 2 * iv.sqrt(iv.mpf(steps)) * design.rounding() * leaf * radius
+        square, said = cache(partial(design.pattern, leaf=leaf)), f"std {float(sigma):.8g} of {design.name} sums"
         return Mechanism(lambda m, b: (iv.sqrt(square(m, b)) * one + drift) / sigma, said, facts)
 
     def of_gradients(self) -> Mechanism:
