@@ -81,22 +81,29 @@ def assert_same(folder, whole):
     assert not list(folder.glob("rank-*/secret/*"))
 
 
-@pytest.fixture(name="program")
-def _program(tmp_path):
-    path = tmp_path / "program.py"
+@pytest.fixture(name="program", scope="module")
+def _program(tmp_path_factory):
+    path = tmp_path_factory.mktemp("program") / "program.py"
     path.write_text(PROGRAM)
     return path
 
 
-def test_it_begins_beside_the_others(tmp_path, program):
+@pytest.fixture(name="whole", scope="module")
+def _whole(program, tmp_path_factory):
+    """What a run comes to that nobody disturbs."""
+    folder = tmp_path_factory.mktemp("network") / "whole"
+    run(folder, program, -1)
+    return folder
+
+
+def test_it_begins_beside_the_others(tmp_path, program, whole):
     """Found by kills: the run could neither go on nor begin again."""
-    run(tmp_path / "whole", program, -1)
     assert run(tmp_path / "struck", program, 1, check=False).returncode != 0
     assert list(tmp_path.glob("struck/rank-0/secret/checkpoint-*"))
     assert not list(tmp_path.glob("struck/rank-1/secret/checkpoint-*"))
     lost = shutil.copytree(tmp_path / "struck", tmp_path / "lost")
     run(tmp_path / "struck", program, -1)
-    assert_same(tmp_path / "struck", tmp_path / "whole")
+    assert_same(tmp_path / "struck", whole)
     # a rank that lost its directory may have sent messages, which must not be sent in another version
     shutil.rmtree(lost / "rank-1")
     refused = run(lost, program, -1, check=False)
@@ -104,11 +111,10 @@ def test_it_begins_beside_the_others(tmp_path, program):
     assert "rank 1 has no run to resume, and others have" in refused.stdout
 
 
-def test_it_ends_as_the_others_have(tmp_path, program):
+def test_it_ends_as_the_others_have(tmp_path, program, whole):
     """Its account has all rows that it learnt, also those after its last checkpoint."""
-    run(tmp_path / "whole", program, -1)
     assert run(tmp_path / "struck", program, 1, "end", check=False).returncode != 0
     assert list(tmp_path.glob("struck/rank-1/secret/model.json"))
     told = run(tmp_path / "struck", program, -1, check=False)
     assert "is finished" in told.stdout
-    assert_same(tmp_path / "struck", tmp_path / "whole")
+    assert_same(tmp_path / "struck", whole)
