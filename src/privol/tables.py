@@ -34,6 +34,9 @@ __all__ = [
 ]
 
 
+_METRICS = {"accuracy": "accuracy", "mean_absolute_error": "MAE", "loss": "mean loss"}
+
+
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         raise  # called where the error is handled; the code that printed knows what a closed pipe means
@@ -426,10 +429,9 @@ def _metrics(record: Mapping[str, Any]) -> list[RenderableType]:
         padding=(0, 1),
     )
     table.add_column("rows", justify="right")
-    names = {"accuracy": "accuracy", "mean_absolute_error": "MAE", "loss": "mean loss"}
     for name in record["metrics"]:
         bound = record["bounds"][name]
-        table.add_column(names[name] if bound == 1.0 else f"{names[name]}\n(up to {bound:.4g})", justify="right")
+        table.add_column(_METRICS[name] if bound == 1.0 else f"{_METRICS[name]}\n(up to {bound:.4g})", justify="right")
         table.add_column("noise\n(std)", justify="right")
     for window in record["windows"]:
         rows = f"{window['first_row']:,} - {window['last_row']:,}"
@@ -439,7 +441,18 @@ def _metrics(record: Mapping[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = [table]
     if record["delay"]:
         parts.append(Text(f"Each row is evaluated as if its label came {record['delay']:,} rows later."))
+    if record.get("drift_alarm") is not None:
+        parts.append(_drift(record["drift_alarm"]))
     return parts
+
+
+def _drift(record: Mapping[str, Any]) -> Text:
+    said = f"(false alarms: probability {record['alpha']:g} at most)"
+    if (alarm := record["alarm"]) is not None:
+        what = f"{_METRICS[record['metric']]} worse than {alarm['level']:.4g}"
+        return Text(f"Drift alarm by row {alarm['last_row']:,}: {what} {said}", style="bold")
+    behind = f" behind the {record['reference']} that they are compared with" if record["reference"] else ""
+    return Text(f"No drift alarm in {record['watched']:,} windows{behind} {said}")
 
 
 def _noisy(figures: Mapping[str, Any], names: Iterable[str]) -> list[str]:

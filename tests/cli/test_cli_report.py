@@ -78,7 +78,7 @@ RUN = (
     [
         ("--learner", "pigd", "--release", "100", "--private-metrics", "0.1"),
         ("--learner", "objective-perturbation"),
-        ("--no-diagnostics",),
+        ("--no-diagnostics", "--private-metrics", "0.1", "--drift-alarm", "0.01"),
     ],
 )
 def test_a_run_as_one_file(here, words):
@@ -109,6 +109,9 @@ def test_a_run_as_one_file(here, words):
         assert bool(Path("R/report.html").stat().st_mode & 0o077) is not raw
     if "--private-metrics" in words:
         assert "released with noise" in text
+    assert ("Drift alarm, with a probability of a false one of at most 0.01: not raised in 15" in text) is (
+        "--drift-alarm" in words
+    )
 
 
 def test_a_public_page_contains_nothing_about_the_raw_rows(here):

@@ -510,6 +510,46 @@ def test_private_metrics_state_their_delay(here, visits):
     assert json.loads(Path("R/private_metrics.json").read_text())["delay"] == 150
 
 
+DRIFT = ("--private-metrics", "0.5", "--metric-windows", "20", "--drift-alarm", "0.05", "--epsilon", "40")
+
+
+@pytest.mark.parametrize("drifts", [True, False])
+def test_an_alarm_of_drift_is_part_of_what_is_released(here, drifts):
+    """Labels that are turned over; the alarm is that of the library for the same windows."""
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(6000, 2)) / 3
+    labels = rows[:, 0] > 0
+    labels[3000:] ^= drifts
+    np.savetxt("drift.csv", np.column_stack([rows, labels]), "%.6g", ",", header="a,b,y", comments="")
+    words = ("run", "drift.csv", "--target", "y", "--classes", "0,1", "--radius", "10", "--x-bound", "2", *DRIFT)
+    result = privol_cli(*words, "--no-diagnostics", "--out", "R")
+    metrics = json.loads(Path("R/private_metrics.json").read_text())
+    found, windows = metrics["drift_alarm"], metrics["windows"]
+    assert (found["alpha"], found["windows"], found["watched"]) == (0.05, 20, 15)
+    shown = " ".join(result.stdout.split())
+    if not drifts:
+        assert found["alarm"] is None
+        assert "No drift alarm in 15 windows behind the 5 that they are compared with" in shown
+        return
+    assert found["alarm"]["evidence"] >= 2 / 0.05
+    assert windows[found["alarm"]["number"] - 1]["last_row"] == found["alarm"]["last_row"] > 3000
+    assert f"Drift alarm by row {found['alarm']['last_row']:,}: mean loss worse than" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--drift-alarm", "0.1"), "--drift-alarm needs --private-metrics"),
+        (("--private-metrics", "0.1", "--drift-alarm", "1"), "--drift-alarm: alpha must be"),
+    ],
+)
+def test_alarms_that_are_refused(here, visits, words, says):
+    result = privol_cli(*RUN, *words, "--out", "R")
+    assert result.exit_code != 0
+    assert says in " ".join(result.stderr.split())
+    assert not Path("R").exists()
+
+
 def test_rows_beyond_a_cap_do_not_count_for_the_horizon(here, visits):
     (here / "rows.toml").write_text(SCHEMA + CAP)
     learnt = run_json(*RUN)["rows"]

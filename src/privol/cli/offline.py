@@ -26,7 +26,7 @@ __all__ = ["fit_rows", "resume_fit"]
 LEDGER = "ledger.jsonl"
 #: Options for runs of rows in order, with the values that request nothing.
 _NOT_OFFLINE: dict[str, Any] = {
-    "horizon": None, "private_metrics": None, "metric_windows": None, "checkpoint": 0,
+    "horizon": None, "private_metrics": None, "metric_windows": None, "drift_alarm": None, "checkpoint": 0,
     "show_releases": False, "delay": None, "drop": None, "cross": (), "sketch": 0, "learn_schema": False,
     "schema_share": None,
 }  # fmt: skip

@@ -43,6 +43,8 @@ class Ready:
     stated : int or None
         The horizon, where the command states it.
     private : PrivateMetrics or None
+    drift_alarm : float or None
+        Probability of a false alarm, where one looks at the private metrics.
     x_bound_from : str or None
         What implied the bound of the rows, where the command does not state it.
     encoding : dict or None
@@ -63,6 +65,7 @@ class Ready:
     horizon: int
     stated: int | None
     private: Any
+    drift_alarm: float | None
     x_bound_from: str | None
     encoding: dict[str, Any] | None
     shared: bool
@@ -92,6 +95,7 @@ def prepare(
     schema_share: float | None,
     private_metrics: float | None,
     metric_windows: int | None,
+    drift_alarm: float | None,
     seed: int | None,
     diagnostics: bool,
     delay: int | None,
@@ -107,6 +111,8 @@ def prepare(
         given["random_state"] = seed
     if metric_windows is not None and private_metrics is None:
         raise click.UsageError("--metric-windows needs --private-metrics SHARE")
+    if drift_alarm is not None:
+        _check_alarm(drift_alarm, private_metrics)
     if delay is not None and not diagnostics and private_metrics is None:
         raise click.UsageError("--delay applies to the evaluation: it needs --diagnostics or --private-metrics")
     directory.keep_out_of(file)
@@ -210,6 +216,7 @@ def prepare(
         horizon=rows,
         stated=stated,
         private=private,
+        drift_alarm=drift_alarm,
         x_bound_from=chosen,
         encoding=None if encoder is None else what_taught(encoder),
         shared=is_learnt(inputs) and inputs["first_row"] == 1,
@@ -369,6 +376,17 @@ def _split(
     if math.isinf(epsilon):
         return given, private, {}
     return {**given, "epsilon": split.epsilon}, private, {"epsilon": epsilon, "delta": delta}
+
+
+def _check_alarm(alpha: float, private_metrics: float | None) -> None:
+    from ..evaluate import DriftAlarm
+
+    if private_metrics is None:
+        raise click.UsageError("--drift-alarm needs --private-metrics SHARE: it looks at these metrics")
+    try:
+        DriftAlarm(alpha=alpha)
+    except InvalidParameter as error:
+        raise InvalidParameter(f"--drift-alarm: {error}") from error
 
 
 def _split_off(name: str, given: dict[str, Any], share: float) -> tuple[dict[str, Any], float, dict[str, float]]:

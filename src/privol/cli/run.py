@@ -32,7 +32,7 @@ __all__ = ["learn_rows", "run", "say_what_is_left"]
 
 _PRIVACY = (
     "epsilon delta mu rows_per_user user_separation adjacency horizon renewal release private_metrics metric_windows "
-    "calibration noise_shape"
+    "drift_alarm calibration noise_shape"
 )
 _PARAMETERS = " ".join(o.parameter for o in LEARNER_OPTIONS if o.parameter not in ("loss", *_PRIVACY.split()))
 _TOPICS = (
@@ -114,6 +114,13 @@ class _RunCommand(GroupedCommand):
     "published with the models. Needs models along the way: --release K.",
 )
 @click.option("--metric-windows", type=int, help="With --private-metrics: figures along the run.  [default: 20]")
+@click.option(
+    "--drift-alarm",
+    type=float,
+    metavar="ALPHA",
+    help="With --private-metrics: say whether, and where, the loss has got worse than in the first five windows. ALPHA "
+    "is the probability of an alarm where it has not. Spends nothing.",
+)
 @click.option(
     "--learn-schema/--no-learn-schema",
     default=None,
@@ -262,6 +269,7 @@ def learn_rows(
     horizon: int | Literal["auto"] | None,
     private_metrics: float | None,
     metric_windows: int | None,
+    drift_alarm: float | None,
     learn_schema: bool | None,
     drop: str | None,
     cross: tuple[tuple[str, str], ...],
@@ -304,8 +312,8 @@ def learn_rows(
         ready = prepare(
             directory, stack, file=file, learner=learner, horizon=horizon, options=options, kept=kept,
             learn_schema=learn_schema, drop=drop, crosses=cross, sketch=sketch, schema_share=schema_share,
-            private_metrics=private_metrics, metric_windows=metric_windows, seed=seed, diagnostics=diagnostics,
-            delay=delay, talking=not (as_json or quiet),
+            private_metrics=private_metrics, metric_windows=metric_windows, drift_alarm=drift_alarm, seed=seed,
+            diagnostics=diagnostics, delay=delay, talking=not (as_json or quiet),
         )  # fmt: skip
         if kept is not None:  # the data that taught the encoding are gone; for older runs nothing is known
             ready = replace(ready, encoding=command.get("encoding"))
@@ -406,6 +414,12 @@ def _record(
     if ready.private is not None:
         found = _released(made, ready.private, ended.windows, ready.horizon, delay)
         released, whole = found.to_record(), found.guarantee
+        if ready.drift_alarm is not None:
+            from ..evaluate import DriftAlarm
+
+            alarm = DriftAlarm(alpha=ready.drift_alarm)
+            alarm.watch(found)
+            released["drift_alarm"] = alarm.to_record()
     whole = (with_schema if ready.shared else behind_schema)(whole, stream.schema)
     how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted}
     how |= {"resumed": resumed, "shared": ready.shared, "unsized": ready.unsized}

@@ -25,7 +25,8 @@ __all__ = ["MPI", "PartsOfFile", "learn_parts", "resume_parts", "run_parts"]
 MPI = "mpi"
 #: Options that need the rows here, or in one stream, with the values that request nothing.
 _NOT_HERE: dict[str, Any] = {
-    "private_metrics": None, "metric_windows": None, "delay": None, "drop": None, "cross": (), "schema_share": None,
+    "private_metrics": None, "metric_windows": None, "drift_alarm": None, "delay": None, "drop": None, "cross": (),
+    "schema_share": None,
 }  # fmt: skip
 
 

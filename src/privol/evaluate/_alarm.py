@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -189,6 +190,24 @@ class DriftAlarm:
         for window in result.windows:
             self.take(window)
         return self.alarm
+
+    def to_record(self) -> dict[str, Any]:
+        """Return what it watches, how far it has come and its alarm, as JSON values: all public."""
+        found = self.alarm
+        raised = None
+        if found is not None:
+            where = {"number": found.number, "first_row": found.window.first_row, "last_row": found.window.last_row}
+            raised = {**where, "evidence": found.evidence, "level": found.level}
+        return {
+            "alpha": self._alpha,
+            "metric": self._metric,
+            "reference": self._reference,
+            "level": self._level,
+            "tolerance": self._tolerance,
+            "windows": self._windows if self._begun else 0,
+            "watched": len(self._evidence),
+            "alarm": raised,
+        }
 
     # ---- shares: of the loss's or error's bound, or of wrong predictions ---------------------------------------------
 
