@@ -152,8 +152,8 @@ def test_parts_of_a_stream_against_all_places():
 
 
 def test_unchecked_patterns_are_reported():
-    with pytest.raises(NotChecked, match="65 rows of a user"):
-        worst_places([(100, 1, lambda m: m)], 65, 1)
+    with pytest.raises(NotChecked, match="129 rows of a user"):
+        worst_places([(1000, 1, lambda m: m)], 129, 1)
     with pytest.raises(NotChecked, match="300 rows of a user in tree sums, 2 apart"):
         Design({"name": "tree", "steps": 1000}).pattern(300, 2, 1)
     with pytest.raises(NotChecked, match="300 rows of a user in smooth sums, 2 apart"):

@@ -21,7 +21,7 @@ UNIT, OUT = iv.mpf(1) / 2**53, 1.0 + 2.0**-42
 _COUNTS = ("rows", "rows_of_step", "steps", "histograms", "uses", "nodes", "outputs", "dimension", "first_row")
 _OR_NONE, _FLAGS = ("every", "grid", "gradient_norm", "curvature", "rounding"), ("cut", "intercept", "constrained")
 #: Integers that stand for real numbers are in units of 1 / ONE. Limits: numbers, divided rows, exact distances back.
-ONE, _MOST_NUMBERS, _MOST_DIVIDED, _BACK = 1 << 128, 1 << 21, 64, 8
+ONE, _MOST_NUMBERS, _MOST_DIVIDED, _BACK = 1 << 128, 1 << 21, 128, 8
 
 
 class NotChecked(Exception):
