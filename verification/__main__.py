@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from verification import addresses, decision, elementary, first_pass, lanes, projections, slopes
+from verification import addresses, decision, elementary, first_pass, lanes, projections, recursions, slopes, steps
 
 HERE = Path(__file__).parent
 CORE = HERE.parent / "src" / "privol" / "_core" / "c"
@@ -96,6 +96,8 @@ CHECKS: list[tuple[str, str | None, Callable[[], list[str]]]] = [
     ("exponential and logarithm", None, elementary.report),
     ("slopes and gradients", None, slopes.report),
     ("projections", None, projections.report),
+    ("implicit steps", None, steps.report),
+    ("prefix sums in doubles", None, recursions.report),
     ("addresses", "z3", addresses.report),
     ("kernels", "frama-c", kernels),
     ("lemmas", "coqc", lemmas),

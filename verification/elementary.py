@@ -141,6 +141,27 @@ def exponential_error() -> Fraction:
     return max(errors)
 
 
+def near_error() -> Fraction:
+    """Return a bound of the relative error of ``pv_exp_near`` for arguments up to ``PV_NEAR``."""
+    (near,) = map(double, found(r"#define PV_NEAR ([\d.]+)", SOURCE.read_text()))
+    body = body_of("pv_exp_near")
+    (last,) = found(r"return 1\.0 \+ (.+);", body)
+    names = {"x": Value((Fraction(0), Fraction(1)), Fraction(0), near)}
+    lines = [("x2", "x * x"), ("x4", "x2 * x2"), *re.findall(r"double (a|b|tail) = ([^;]+);", body)]
+    found(r"(double x2 = x \* x, x4 = x2 \* x2;)", body)
+    for name, text in lines:
+        names[name] = evaluated(ast.parse(text, mode="eval").body, names, near)
+    rest = evaluated(ast.parse(last, mode="eval").body, names, near)
+    if rest.ideal[:11] != tuple(Fraction(k > 0, math.factorial(k)) for k in range(11)) or any(rest.ideal[11:]):
+        raise SystemExit("elementary: the polynomial of the exponential near 0 is not Taylor's")
+    remainder = near**11 / math.factorial(11) / (1 - near)
+    errors = []
+    for below in (True, False):  # below 0 the last sum is at most 1, where doubles are denser
+        rounding = half_unit(Fraction(1, 2) if below else Fraction(1))
+        errors.append((rest.error + remainder + rounding) / (1 - near if below else Fraction(1)))
+    return max(errors)
+
+
 def logarithm_error() -> Fraction:
     """Return a bound of the error of ``pv_log`` for normal numbers, divided by ``1 + |log x|``."""
     u, body = DOUBLE, body_of("pv_log")
@@ -183,6 +204,7 @@ def report(exponential: int = EXPONENTIAL, logarithm: int = LOGARITHM) -> list[s
     lines = []
     for name, counted, derived in (
         ("pv_exp", exponential, exponential_error()),
+        ("pv_exp_near", exponential, near_error()),
         ("pv_log", logarithm, logarithm_error()),
     ):
         units = float(derived / DOUBLE)

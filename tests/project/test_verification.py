@@ -1,10 +1,15 @@
 """Machine-checked arithmetic without a prover: the derivation detects allowances that are too small."""
 
 import dataclasses
+import random
 from fractions import Fraction
 
 import pytest
+from mpmath import exp, mpf, workdps
 from places import ROOT
+
+from privol._core._losses import implicit_slope
+from privol.losses import Logistic
 
 pytestmark = pytest.mark.fast
 
@@ -79,7 +84,7 @@ def test_roundings_of_the_decision_are_allowed_for(first_pass):
 def test_errors_of_exponential_and_logarithm_are_counted(first_pass):
     from verification import elementary
 
-    assert len(elementary.report()) == 2
+    assert len(elementary.report()) == 3
     with pytest.raises(SystemExit, match="1 units are counted for pv_exp"):
         elementary.report(exponential=1)
     with pytest.raises(SystemExit, match="0 units are counted for pv_log"):
@@ -96,3 +101,64 @@ def test_roundings_of_slopes_are_charged(first_pass):
         slopes.report(slope=5)
     with pytest.raises(SystemExit, match=r"vector_excess\(1\)"):
         slopes.report(leaders=Fraction(100), slope=60)
+
+
+def test_roundings_of_steps_are_charged(first_pass):
+    from verification import steps
+
+    assert len(steps.report()) == 2
+    with pytest.raises(SystemExit, match="20 units are counted for logistic, derived are 23"):
+        steps.report(slope=20)
+    with pytest.raises(SystemExit, match="3 units of the prediction are counted for logistic, derived are 3"):
+        steps.report(prediction=3)
+    with pytest.raises(SystemExit, match="32 S are charged, the table has 34"):
+        steps.report(slope=28)
+    with pytest.raises(SystemExit, match="40 r are charged, the table has 41"):
+        steps.report(prediction=13)
+
+
+def test_an_implicit_slope_is_within_what_is_derived(first_pass):
+    """What the kernel returns, against the root with 60 digits; beyond half of what is derived somewhere."""
+    from verification import steps
+
+    rng = random.Random(3)
+    errors = steps.slopes()
+    own = max(errors["logistic"][0], errors["logistic, by Newton"][0])
+    at = max(errors["logistic"][1], errors["logistic, by Newton"][1])
+    most = mpf(0)
+    with workdps(60):
+
+        def root(k, b, c):
+            low, high = b / k, (b + c) / k
+            for _ in range(200):
+                m = (low + high) / 2
+                low, high = (low, m) if k * m - c / (1 + exp(m)) > b else (m, high)
+            return 1 / (1 + exp(low))
+
+        for _ in range(100):
+            k, b, c = 10 ** rng.uniform(-2, 3), 10 ** rng.uniform(-3, 2), 10 ** rng.uniform(-3, 4)
+            b *= rng.choice((-1, 1))
+            found = -implicit_slope(Logistic(), k, b, c, 1.0)
+            ends = [root(mpf(k), mpf(b) * (1 + sign * mpf(at.numerator) / at.denominator), mpf(c)) for sign in (-1, 1)]
+            slack = mpf(own.numerator) / own.denominator
+            assert min(ends) * (1 - slack) <= found <= max(ends) * (1 + slack), (k, b, c)
+            exact = root(mpf(k), mpf(b), mpf(c))
+            most = max(most, abs(found / exact - 1) / slack)
+    assert most > 0.05
+
+
+def test_roundings_of_prefix_sums_are_charged(first_pass):
+    from verification import recursions
+
+    assert len(recursions.report()) == 2
+    added, drifted, root, wide, plain, decayed, closest = recursions.read()
+    assert recursions.buffers(added, drifted, closest)
+    for less in ((Fraction(99, 100), drifted), (added, Fraction(199, 100))):
+        assert not recursions.buffers(*less, closest)
+    assert not recursions.buffers(added, drifted, closest / 10**6)  # rates that are nearer to 1
+    assert recursions.series(root, plain, 3)
+    assert not recursions.series(root, 3, 3)
+    assert recursions.series(root, decayed, 4)
+    assert not recursions.series(root, 4, 4)
+    assert recursions.band(wide)
+    assert not recursions.band(Fraction(199, 100))
