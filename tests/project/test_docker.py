@@ -1,4 +1,4 @@
-"""The image cannot be built here: what its recipe names exists, and it installs as the README does."""
+"""No image is built: what its recipe names exists, and it installs as the README does."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import auto_tools
@@ -141,6 +142,32 @@ def test_rows_of_a_pipe_are_learnt_while_they_are_served(tmp_path):
         wait_for(lambda: rows_served(known) == 300)
         assert f"the run in {run} is finished: nothing is learnt" in text_of(known)
         assert ended(known, signal.SIGTERM) == OK
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_ends_while_its_columns_are_learnt_does_not_go_on(tmp_path, number):
+    """What it spent stays: the same command says so, and does not begin another run in its place."""
+    run = tmp_path / "RUN"
+    words = (run, "--source", "-", "--", "--target", "y", "--horizon", "20000", "--release", "1000", "--learn-schema")
+    journal = run / "ledger.jsonl"
+    with served(*words) as known:
+        listening(known)
+        send(known, [HEAD, *LINES * 8])
+        wait_for(lambda: journal.exists() and journal.stat().st_size > 0)
+        time.sleep(1.0)  # by then the rows have taught something: nobody is told when
+        code = ended(known, number)
+    if code == OK and not run.exists():
+        pytest.skip("the signal came before a row had taught anything")
+    before = journal.read_bytes()
+    assert code == (IO if number == signal.SIGTERM else -signal.SIGKILL)
+    if number == signal.SIGTERM:
+        assert "this run ended before its first checkpoint" in " ".join(text_of(known).split())
+    with served(*words) as known:
+        assert known.process.wait(WAIT) == IO
+    said = " ".join(text_of(known).split())
+    assert "there is no model, and nothing to go on with. What it spent is in" in said
+    assert "learn into another RUN" in said
+    assert journal.read_bytes() == before
 
 
 def test_nothing_unreleased_is_served(tmp_path):

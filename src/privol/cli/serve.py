@@ -212,6 +212,8 @@ def _learn(
                 f"privol serve: the run is kept in {run}: the same command, or privol resume {run}, goes on with it",
                 err=True,
             )
+        elif (left := _left_without_checkpoint(path)) is not None:
+            failed.append(left)
         raise
     except (PrivolError, OSError, click.ClickException) as error:
         # a command that is wrong ends; a source that is away, or a bad row, leaves what there is to serve
@@ -249,6 +251,8 @@ def _learn_rows(ctx: click.Context, service: Any, run: str, source: str, inner: 
         return
     if rest:
         raise StateError(f"{run}: there is no run to go on with, and --rest is for one")
+    if kept is None and (left := _left_without_checkpoint(path)) is not None:
+        raise left
     command = {"words": inner.meta["privol.cli.run.words"], "folder": os.getcwd()}
     set_threads(given.pop("threads"))
     for name in ("out", "workers"):
@@ -256,6 +260,18 @@ def _learn_rows(ctx: click.Context, service: Any, run: str, source: str, inner: 
     given |= {"diagnostics": False, "as_json": False, "verbose": False, "quiet": True, "show_releases": True}
     with RunDirectory(run) as directory:
         learn_rows(directory, command, None, watch=service.offer, **given)
+
+
+def _left_without_checkpoint(path: Path) -> StateError | None:
+    """What is to be said of a run that ended while its rows taught what its columns mean."""
+    ledger = path / "ledger.jsonl"
+    if not ledger.exists() or (path / "model.json").exists():
+        return None
+    return StateError(
+        f"{path}: this run ended before its first checkpoint, while rows taught what the columns mean: there is no "
+        f"model, and nothing to go on with. What it spent is in {ledger}: keep that, and learn into another RUN, whose "
+        "cost adds to it"
+    )
 
 
 def _same_run(ctx: click.Context, run: str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
