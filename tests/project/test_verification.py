@@ -106,19 +106,46 @@ def test_roundings_of_slopes_are_charged(first_pass):
 def test_roundings_of_steps_are_charged(first_pass):
     from verification import steps
 
-    assert len(steps.report()) == 2
-    with pytest.raises(SystemExit, match="20 units are counted for logistic, derived are 23"):
-        steps.report(slope=20)
-    with pytest.raises(SystemExit, match="3 units of the prediction are counted for logistic, derived are 3"):
-        steps.report(prediction=3)
-    with pytest.raises(SystemExit, match="32 S are charged, the table has 34"):
+    assert len(steps.report()) == 3
+    with pytest.raises(SystemExit, match=r"23 units are counted for logistic, derived are 23\.16"):
+        steps.report(slope=23)
+    with pytest.raises(SystemExit, match=r"5 units of the prediction are counted for any other, derived are 5\.00"):
+        steps.report(prediction=5)
+    with pytest.raises(SystemExit, match="on the ball: 32 S are charged, the table has 34"):
         steps.report(slope=28)
-    with pytest.raises(SystemExit, match="40 r are charged, the table has 41"):
+    with pytest.raises(SystemExit, match="on the ball: 40 r are charged, the table has 41"):
         steps.report(prediction=13)
 
 
+def test_a_function_that_has_changed_is_noticed(first_pass, tmp_path):
+    from verification import recursions, sources, steps
+
+    whole = sources.SOURCE
+    changes = {
+        "_core/c/losses/loss.c": ("const double e = pv_exp(start);", "const double e = (float)pv_exp(start);", steps),
+        "_core/c/rows/vectors.inc.h": ("s = AT(so_far), k = AT(a)", "s = 2 * AT(so_far), k = AT(a)", recursions),
+        "_core/_prefix_plan.pyx": ("columns = np.fft.rfft(before[", "columns = np.fft.rfft(1.0 * before[", recursions),
+        "calibration/_iterates.py": ("n, scale = float(horizon), 2 * UNIT", "n, scale = float(horizon), UNIT", steps),
+    }  # fmt: skip
+    for path, (found, instead, program) in changes.items():
+        folder = tmp_path / path.replace("/", "-")
+        for each, _ in program.PINNED:
+            (folder / each).parent.mkdir(parents=True, exist_ok=True)
+            (folder / each).write_text((whole / each).read_text())
+        text = (whole / path).read_text()
+        assert text.count(found) == 1
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sources, "SOURCE", folder)
+            sources.pinned(program.PINNED)
+            (folder / path).write_text("/* another comment */\n" + text if path.endswith(("c", "h")) else text)
+            sources.pinned(program.PINNED)
+            (folder / path).write_text(text.replace(found, instead))
+            with pytest.raises(SystemExit, match="has changed: derive its roundings anew"):
+                sources.pinned(program.PINNED)
+
+
 def test_an_implicit_slope_is_within_what_is_derived(first_pass):
-    """What the kernel returns, against the root with 60 digits; beyond half of what is derived somewhere."""
+    """What the kernel returns, against the root with 60 digits; the first step is off by 0.88 of what is derived."""
     from verification import steps
 
     rng = random.Random(3)
@@ -135,16 +162,18 @@ def test_an_implicit_slope_is_within_what_is_derived(first_pass):
                 low, high = (low, m) if k * m - c / (1 + exp(m)) > b else (m, high)
             return 1 / (1 + exp(low))
 
+        cases = [(1893.3507975415735, 5869.9507104198265, 226.36152059235167)]
         for _ in range(100):
-            k, b, c = 10 ** rng.uniform(-2, 3), 10 ** rng.uniform(-3, 2), 10 ** rng.uniform(-3, 4)
-            b *= rng.choice((-1, 1))
+            b = rng.choice((-1, 1)) * 10 ** rng.uniform(-3, 2)
+            cases.append((10 ** rng.uniform(-2, 3), b, 10 ** rng.uniform(-3, 4)))
+        for k, b, c in cases:
             found = -implicit_slope(Logistic(), k, b, c, 1.0)
             ends = [root(mpf(k), mpf(b) * (1 + sign * mpf(at.numerator) / at.denominator), mpf(c)) for sign in (-1, 1)]
             slack = mpf(own.numerator) / own.denominator
             assert min(ends) * (1 - slack) <= found <= max(ends) * (1 + slack), (k, b, c)
             exact = root(mpf(k), mpf(b), mpf(c))
             most = max(most, abs(found / exact - 1) / slack)
-    assert most > 0.05
+    assert most > 0.8
 
 
 def test_roundings_of_prefix_sums_are_charged(first_pass):
@@ -160,5 +189,8 @@ def test_roundings_of_prefix_sums_are_charged(first_pass):
     assert not recursions.series(root, 3, 3)
     assert recursions.series(root, decayed, 4)
     assert not recursions.series(root, 4, 4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recursions, "TRANSFORM", 40)  # a transform that is less accurate
+        assert not recursions.series(root, plain, 3)
     assert recursions.band(wide)
     assert not recursions.band(Fraction(199, 100))
