@@ -11,7 +11,7 @@ import pytest
 from cli_tools import run_json
 from forged import caught, change_ledger, change_run, planted
 
-from privol.verifying import verdict, verify
+from privol.verifying import Unreadable, verdict, verify
 
 pytestmark = pytest.mark.process
 
@@ -454,6 +454,7 @@ def test_a_run_that_ended_early_is_charged_for_each_of_its_models(folder, name, 
         ("users sqrt steps", "DPFTRL: noise"),
         ("users blt steps", "DPFTRL: noise"),
         ("users tree", "DPFTRL: noise"),
+        ("users smooth", "DPFTRL: noise"),
         ("users honaker", "DPFTRL: noise"),
         ("users epochs", "DPFTRL: noise"),
         ("users epochs that double", "DPFTRL: noise"),
@@ -485,3 +486,74 @@ def test_the_printed_figure_includes_the_encoding(folder):
     assert record["budget"]["shares"]["PrivateEncoder"]["mu"] > record["budget"]["shares"]["MIOGD"]["mu"]
     printed = float(record["summary"].split("epsilon ")[1].split()[0])
     assert printed >= record["budget"]["reserved"]["epsilon"] > record["budget"]["shares"]["MIOGD"]["epsilon"]
+
+
+def guaranteed(run, **changes):
+    """Other words in the guarantee of a run and of its ledger."""
+    change_run(run, lambda record: record["guarantee"].update(changes))
+    change_ledger(
+        run,
+        lambda entries: [{**e, "guarantee": {**e["guarantee"], **changes}} if "guarantee" in e else e for e in entries],
+    )
+
+
+@pytest.mark.parametrize("changes", [{"user_separation": -(10**9)}, {"rows_per_user": 0}, {"rows_per_user": 0.5}])
+@pytest.mark.parametrize("name", ["users nogd steps", "users smooth", "users pigd"])
+def test_rows_of_a_user_are_counted_from_one_on(folder, name, changes):
+    """None, parts of one, or places that run backwards would cost nothing."""
+    with planted(made(folder, name), folder) as run:
+
+        def change(record):
+            drawn(record["mechanism"], 1e-3)
+            said = re.sub(", any two of them .* apart or more", "", record["summary"])
+            if "rows_per_user" in changes:
+                said = said.replace("at most 3 rows", f"at most {changes['rows_per_user']} rows")
+            record |= {"users": None, "summary": said.partition("; ")[0]}
+
+        guaranteed(run, **changes)
+        change_run(run, change)
+        assert caught(run)
+
+
+def test_gradients_that_are_not_cut_are_as_long_as_the_loss_makes_them(folder):
+    with planted(made(folder, "metrics zero_out"), folder) as run:
+
+        def change(record):
+            record["mechanism"] |= {"cut": False, "gradient_bound": record["mechanism"]["gradient_bound"] / 1000}
+            drawn(record["mechanism"], 1e-3)
+
+        change_run(run, change)
+        assert "DPFTRL" in caught(run)
+
+
+@pytest.mark.parametrize("name", ["nogd huber", "pigd every 100", "users smooth"])
+def test_a_ledger_that_charges_nothing_is_caught(folder, name):
+    nothing = {"rows": 0, "releases": 0, "mu_squared": 0.0}
+    with planted(made(folder, name), folder) as run:
+        change_ledger(run, lambda entries: [{**e, **nothing} if "mu_squared" in e else e for e in entries])
+        assert any(what.endswith(": ledger") for what in caught(run))
+
+
+def test_what_counts_something_is_a_whole_number(folder):
+    for name, key in (("miogd sigma", "report_dimension"), ("users tree", "rows"), ("metrics", "outputs")):
+        with planted(made(folder, name), folder) as run:
+            change_run(run, of(MECHANISM, key, value=lambda number: number - 0.5))
+            assert caught(run)
+
+
+def test_a_summary_says_how_many_rows_a_user_has(folder):
+    with planted(made(folder, "users smooth"), folder) as run:
+        change_run(run, of("summary", value=lambda text: re.sub(r"one user \([^)]*\)", "one USER", text)))
+        assert "printed unit" in caught(run)
+
+
+def test_records_that_ask_for_too_much_work(folder):
+    with planted(made(folder, "pigd every 100"), folder) as run:
+        change_run(run, of(MECHANISM, "noise", "last_row", value=lambda _: 10**18))
+        assert "more than" in next(each.detail for each in verify(run) if each.what == "PIGD")
+        (run / "run.json").write_text("[" * 100_000)
+        with pytest.raises(Unreadable, match="damaged"):
+            verify(run)
+    with planted(made(folder, "users smooth"), folder) as run:
+        change_run(run, of(MECHANISM, "noise", "design", "height", value=lambda _: 1000))
+        assert "sums of the design 'smooth'" in next(each.detail for each in verify(run) if each.holds is None)

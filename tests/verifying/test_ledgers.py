@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pandas
 import pytest
 from cli_tools import privol_cli, run_json
 from forged import caught, change_ledger, change_run
+from mpmath import mpf
 
 from privol.cli.app import OK, REFUTED, UNCHECKED, USAGE
 from privol.ledger import Ledger
-from privol.verifying import Unreadable, verdict, verify
+from privol.verifying import Unreadable, checker, verdict, verify
 
 pytestmark = pytest.mark.process
 
@@ -286,3 +288,23 @@ def test_every_rank_has_a_ledger(network, tmp_path):
     shutil.copytree(copy / "rank-0000", copy / "rank-0001")
     change_ledger(copy / "rank-0001", charged(0.5))
     assert caught(copy) == ["DOLA: ledger"]
+
+
+def test_accounts_beside_each_other_are_for_the_most_rows_of_any():
+    """The smallest distance, too: whichever account comes first."""
+    asked = []
+
+    def account(plan, *user):
+        said = {"private": True, "claim": None, "adjacency": "replace"}
+        each = SimpleNamespace(
+            plan=plan, name=plan, facts={"beside": "both"}, said=said, user=user, hidden=0, found=[1], closed=True
+        )
+        each.places = (1, 10)
+        each.law = lambda rows, apart, spent: asked.append((rows, apart)) or checker.Law("gdp", mpf(rows))
+        return each
+
+    row, users = account("row", 1, 7), account("users", 12, 50)
+    for accounts in ([row, users], [users, row]):
+        asked.clear()
+        list(checker._composed({"adjacency": "replace", "epsilon": None}, accounts))
+        assert set(asked) == {(12, 7)}

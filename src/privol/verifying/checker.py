@@ -1,8 +1,7 @@
-"""An independent check of runs' guarantees: ``privol verify RUN...``.
+"""An independent check of runs' guarantees: ``privol verify RUN...``, or by F.checker.verify(RUN), whatever folder F.
 
-Computes again, in interval arithmetic, what the noise that ``run.json`` records costs a row and a user's rows, and the
-total. Both files work without privol: in a folder F, by ``F.checker.verify(RUN)``. They trust the record about which
-noise was drawn, and to what length gradients were clipped; what they have no proof for is not checked."""
+Computes again what the recorded noise costs, in interval arithmetic. It trusts the record about which noise was drawn,
+and to what length gradients were clipped; what it has no proof for is not checked."""
 
 from __future__ import annotations
 
@@ -20,10 +19,9 @@ from mpmath import mp, mpf
 from .mechanisms import Mechanism, NotChecked, Record, delta_of_gdp, mechanism_of, upper, worst_places
 
 __all__ = ["Finding", "Unreadable", "verdict", "verify"]
-
 #: A double in a claim may be a unit below its square's root. How probable it is that two users' hashes are the same.
 SLACK, COLLISION, _TOLD = mpf(1) + mpf(2) ** -52, mpf(2) ** -72, ("x_bound", "y_bound", "fit_intercept")
-DAMAGE = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)  # of a record
+DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)  # of a record
 #: A printed figure, and its subject (USER: a user as the run has them); all are rounded up.
 _PRINTED = r"epsilon (\S+)(?: \(?(?:at )?delta ([^ )]+)\)?)? for ((?:the presence of )?one [rU]\w+)(?= \(|;|$)"
 
@@ -126,6 +124,8 @@ class _Account:
 
     def law(self, rows: int, apart: int, spent: bool = False) -> Law:
         """The largest cost of rows of a user, or the spent part of it; the stated one if nothing else is known."""
+        if any(type(number) is not int or number < 1 for number in (rows, apart)):
+            raise ValueError(f"{rows!r} rows of a user, {apart!r} apart")
         if not self.found:
             held = self.closed and self.stated.kind == "gdp"
             return self.stated._replace(parameter=mp.sqrt(self.charged)) if held else self.stated
@@ -141,8 +141,8 @@ class _Account:
             cost, why = rows * one, str(error)
         return Law(kind, cost, found.slack * mp.expm1(rows * one) / mp.expm1(one) if found.slack else mpf(0), why)
 
-    def read(self, record: Record) -> Iterator[Finding]:
-        """The findings on the mechanism of a record: whether its noise and its charge suffice."""
+    def read(self, record: Record, run: Record) -> Iterator[Finding]:
+        """The findings on the mechanism of a record: whether its noise and its charge, for a run's rows, suffice."""
         found, (first, last) = mechanism_of(record), (record["first_row"], record["first_row"] + record["rows"] - 1)
         self.found, self.places, name = [found], (first, last), self.name
         law, spent = self.law(*self.user), self.law(*self.user, spent=True)
@@ -152,6 +152,7 @@ class _Account:
         yield law.within(f"{name}: noise", self.stated, found.said)
         needed, whole = (mp.inf if law.slack else law.mu**2 for law in (spent, self.stated))
         within = self.rows <= record["rows"] and self.releases <= (self.releases if found.most is None else found.most)
+        within = within and self.rows >= run.get("rows", 0) and self.releases >= run.get("releases", 0)
         within = within and found.ends in (None, self.rows if self.releases else found.ends)
         within = within and self.reserved * SLACK >= whole and self.facts.get("first_row", first) == first
         paid = bool(self.charged * SLACK >= needed) or (None if spent.why else False)
@@ -198,7 +199,7 @@ def _composed(header: Record, accounts: Sequence[_Account]) -> Iterator[Finding]
             yield Finding(each.name, None, f"nothing is known of account {each.plan}: of a run that was not given?")
         if not each.said["private"] or each.said["claim"] is not None or each.said["adjacency"] != header["adjacency"]:
             yield Finding(each.name, False, "its noise is of a known seed or as published, or its relation is another")
-    costs = [_whole(members, *members[0].user, spent=True) for members in _groups(accounts)]
+    costs = [_whole(g, max(a.user[0] for a in g), min(a.user[1] for a in g), spent=True) for g in _groups(accounts)]
     slack = sum((law.slack for law in costs), sum((each.hidden for each in accounts), mpf(0)))
     laws = [Law("gdp", mp.sqrt(sum(law.mu**2 for law in costs)), slack, max((law.why for law in costs), default=""))]
     if all(law.kind != "gdp" for law in costs):
@@ -230,7 +231,7 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
             told = {"fit_intercept": record.get("intercept"), **record}
             if name == run["learner"] and any(run["parameters"].get(key) not in (None, told.get(key)) for key in _TOLD):
                 yield Finding(name, False, "its mechanism has other bounds of rows than its parameters")
-            yield from account.read(record)
+            yield from account.read(record, run if name == run["learner"] else {})
         except NotChecked as error:
             yield Finding(name, None, str(error))
         except DAMAGE as error:
@@ -250,22 +251,21 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
     of_user, hidden = guarantee["unit"] == "user", mpf(0) if guarantee.get("users_fixed", True) else COLLISION
     found = [_whole(accounts, 1, 1)]  # for a row, and for a user
     if most is not None:
-        law = _whole(accounts, most, apart)
+        law = _whole(accounts, max(most, 1), apart)
         found.append(law._replace(slack=law.slack + hidden))
     claim = mpf(reserved["mu"] if kind == "gdp" else guarantee["parameter"])
     stated = Law(kind, claim, mpf(guarantee.get("slack", 0)) + (hidden if of_user else 0))
-    at_most = stated._replace(parameter=claim * SLACK)
-    yield found[of_user].within("composition", at_most, f"{len(accounts)} mechanism(s)")
+    yield found[of_user].within("composition", stated._replace(parameter=claim * SLACK), f"{len(accounts)} account(s)")
     yield stated.implies("epsilon", reserved["epsilon"], delta)
     if (users := run.get("users")) is not None:
         yield Finding("rows of users", users["most_rows"] == most, f"{users['most_rows']} of each")
         law = found[True]._replace(kind="gdp", parameter=found[True].mu)
         yield law.within("mu of users", law._replace(parameter=mpf(users["mu"]) * SLACK), "all their rows")
         yield found[True].implies("epsilon of users", users["epsilon"], delta)
-    of_column = (f"column {user!r}" for user in [guarantee.get("user")] if user is not None)
-    at_distance = [f"any two of them {apart} rows apart or more"] * (apart > 1)
-    limits = [*of_column, f"at most {most} row" + "s" * (most != 1), *at_distance]
-    text = run["summary"].replace(f"one user ({', '.join(limits)})", "one USER")
+    limits = [f"column {guarantee.get('user')!r}"] * (guarantee.get("user") is not None)
+    limits += [f"at most {most} row" + "s" * (most != 1)]
+    limits += [f"any two of them {apart} rows apart or more"] * (apart > 1)
+    text = run["summary"].replace("USER", "").replace(f"one user ({', '.join(limits)})", "one USER")
     figures, mus = re.findall(_PRINTED, text), re.findall(r"([^( ]+)-GDP", text)
     if not figures or (not mus) != (kind == "approximate"):
         yield Finding("printed figures", None, f"in {run['summary']!r}")
@@ -275,7 +275,6 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
     whole = who == whom and len(figures) == text.count("epsilon") and len(mus) < 2  # nothing but these figures
     yield Finding("printed unit", whole, f"in {run['summary']!r}")
     if whole:
-        said = f"-GDP for mu {float(stated.mu):.8g}"
-        yield from (Finding("printed mu", bool(stated.mu <= mpf(mu)), mu + said) for mu in mus)
+        yield from (Finding("printed mu", bool(stated.mu <= mpf(mu)), f"{mu} for {float(stated.mu):.8g}") for mu in mus)
         yield stated.implies("printed epsilon", epsilon, at)
         yield from (found["USER" in of].implies("printed epsilon beside it", e, d or at) for e, d, of in others)

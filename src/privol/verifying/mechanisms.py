@@ -12,13 +12,12 @@ from typing import Any
 from mpmath import iv, mp, mpf
 
 iv.prec = mp.prec = 200
-__all__ = ["Mechanism", "NotChecked", "Record", "delta_of_gdp", "mechanism_of", "upper", "worst_places"]
-
 Record = Mapping[str, Any]
 #: Roundoff of a double; and an outward factor, larger than the rounding of doubles in a term and in ``fsum``.
 UNIT, OUT = iv.mpf(1) / 2**53, 1.0 + 2.0**-42
 #: Of a record, numbers that count something, numbers that may be 0 (others are above it), and what is no number.
-_COUNTS = ("rows", "rows_of_step", "steps", "histograms", "uses", "nodes", "outputs", "dimension", "first_row")
+_COUNTS = ["rows", "rows_of_step", "steps", "histograms", "uses", "nodes", "outputs", "dimension", "first_row", "row"]
+_COUNTS += ["last_row", "report_dimension", "window_rows", "height", "ones", "bandwidth"]
 _OR_NONE, _FLAGS = ("every", "grid", "gradient_norm", "curvature", "rounding"), ("cut", "intercept", "constrained")
 #: Integers that stand for real numbers are in units of 1 / ONE. Limits: numbers, divided rows, exact distances back.
 ONE, _MOST_NUMBERS, _MOST_DIVIDED, _BACK = 1 << 128, 1 << 21, 128, 8
@@ -78,7 +77,7 @@ def _root(falls: Callable[..., Any], given: Callable[[Any], Sequence[Any]] = lam
 
 def delta_of_gdp(epsilon: Any, mu: Any) -> Any:
     """Above the delta at which mu-GDP implies (epsilon, delta): Dong, Roth and Su 2022, Corollary 1."""
-    mu, epsilon = mpf(mu), mpf(epsilon)
+    mu, epsilon = mpf(mu) or mpf(10) ** -99, mpf(epsilon)
     return mp.ncdf(-epsilon / mu + mu / 2) - mp.exp(epsilon) * mp.ncdf(-epsilon / mu - mu / 2) + mpf(10) ** -45
 
 
@@ -110,7 +109,7 @@ def worst_places(parts: Iterable[Any], rows: int, apart: int, most: int = _MOST_
 def _in_steps(n: int, leaf: int, rows: int, apart: int) -> Any:
     """The largest sum of squared numbers of a user's rows in steps of ``leaf`` of n rows (participation.md, 4)."""
     rows, parts = min(rows, (n - 1) // apart + 1), [(leaf, n // leaf, lambda m: m * m), (n % leaf, 1, lambda m: m * m)]
-    return iv.mpf(rows if apart >= leaf else max(worst_places(parts, rows, apart, rows).values()))
+    return iv.mpf(rows if apart >= leaf else max(worst_places(parts, rows, apart, 1 << 10).values()))
 
 
 def _lanes(n: int, more: int = 0) -> Any:
@@ -135,7 +134,7 @@ class Loss(namedtuple("Loss", "offset rise cap bend one_sided", defaults=[False]
             "absolute": Loss(one, flat, one, None),
             "squared": Loss(y, one, None, one),
             "huber": Loss(y, one, width, one),
-        }[loss["name"]]
+        }[loss["name"].replace("softmax", "logistic")]  # one of its outputs
 
     def slope(self, m: Any) -> tuple[Any, Any]:
         """The largest slope at scores of that sign, within that magnitude (None: at all), and its rate of growth."""
@@ -182,12 +181,12 @@ class Design:
     def __init__(self, design: Record) -> None:
         self.name, self.steps, self.of = design["name"], design["steps"], design
         self.intervals = self.name in ("tree", "honaker", "smooth")
-        if not self.intervals and self.name not in ("sqrt", "blt", "banded", "independent"):
-            raise NotChecked(f"sums of the design {self.name!r}")
         self.pairs = pairs = list(zip(*(map(iv.mpf, design.get(key, ())) for key in ("rates", "weights")), strict=True))
         p, ones = (design["height"], design["ones"]) if self.name == "smooth" else (self.steps.bit_length(), -1)
+        if p > 128 or (not self.intervals and self.name not in ("sqrt", "blt", "banded", "independent")):
+            raise NotChecked(f"sums of the design {self.name!r}, of {self.steps:,} steps")
         self.top, words = (p, ones, self.steps), math.comb(p, ones) if ones > 0 else 1 << p
-        if words <= self.steps or not all(0 < rate < 1 and weight >= 0 for rate, weight in pairs):
+        if words <= self.steps or design.get("decay", 1) > 1 or not all(0 < r < 1 and v >= 0 for r, v in pairs):
             raise ValueError("rates or weights of a BLT, or words of a tree")
         self.series = cache(lambda n: [sum(v * (1 - (a * b) ** n) / (1 - a * b) for b, v in pairs) for a, _ in pairs])
         self.known, self.blocks, self.both = cache(self.product), cache(self.laid), self.name == "honaker"
@@ -230,11 +229,12 @@ class Design:
     def pattern(self, rows: int, apart: int, leaf: int) -> Any:
         """Square of the joint effect of equal rows of a user in the worst pattern, in steps of ``leaf`` rows."""
         rows, bounds = min(rows, (self.steps * leaf - 1) // apart + 1), []
-        many = rows * rows * (rows + apart) > 4 * _MOST_NUMBERS if self.intervals else rows > 1 << 12
-        if rows > 1 and (many or sum(upper(weight) for _, weight in self.pairs) > 1):
+        work = (rows * rows * (rows + apart) + 32 * apart) * self.top[0] >> 6 if self.intervals else 2048 * rows
+        if rows > 1 and (work > _MOST_NUMBERS or sum(upper(weight) for _, weight in self.pairs) > 1):
             raise NotChecked(f"{rows:,} rows of a user in {self.name} sums, {apart:,} apart")
         if self.intervals:
-            return iv.mpf(max(self.blocks(((self.top, False),), leaf, apart, 0, rows).values()))
+            found = self.blocks(((self.top, False),), leaf, apart, 0, 1 << (rows - 1).bit_length())
+            return iv.mpf(max(best for (m, _), best in found.items() if m <= rows))  # one search serves several m
         if self.name == "independent":
             return _in_steps(self.steps * leaf, leaf, rows, apart)
         if apart < leaf:  # adjacent steps that are as full as possible
@@ -293,7 +293,7 @@ class _Reader:
     def change(self) -> Any:
         """The largest distance of gradients of two rows at one point, within the bound of all, or of one from 0."""
         of, ball = self.of, self.streams * iv.mpf(self.of["gradient_bound"])
-        if of["cut"] or of["outputs"] > 1 or self.streams == 1:
+        if of["cut"]:
             return ball
         dim, weight, (loss, row) = of["dimension"], iv.mpf(of["weight"]), self.loss_and_row()
         point = iv.mpf(of["radius"]) * (1 + 2 * (_lanes(dim, 24) + 16 * iv.sqrt(iv.mpf(dim)) * UNIT))
@@ -301,7 +301,7 @@ class _Reader:
         apart = (1 + 4 * _lanes(dim, 8)) * loss.width(row * point, 2) + predictions
         if mpf((weight * row * loss.slope(row * point)[0]).a) > mpf(of["gradient_bound"]):
             raise ValueError("gradients longer than their bound, and none is cut")
-        return min(ball, weight * row * apart, key=upper)
+        return ball if of["outputs"] > 1 or self.streams == 1 else min(ball, weight * row * apart, key=upper)
 
     def of_sums_of_gradients(self) -> Mechanism:
         """Prefix sums of gradients, all of them one Gaussian mechanism (leaders.md)."""
@@ -389,9 +389,9 @@ class _Reader:
         """Released iterates: each moves by the effect of one row, and squares add up (iterates.md, 2)."""
         (path, facts), noise = self.path(), self.of["noise"]
         if "row" in noise:  # a single release, where the run ended
-            rows, stds = [noise["row"]], [noise["std"]]
+            rows, stds = range(noise["row"], noise["row"] + 1), [noise["std"]]
         else:
-            rows = noise["rows"] or list(range(noise["every"], noise["last_row"] + 1, noise["every"]))
+            rows = noise["rows"] or range(noise["every"], noise["last_row"] + 1, noise["every"])
             if len(rows) > _MOST_NUMBERS:
                 raise NotChecked(f"more than {_MOST_NUMBERS:,} releases")
             law = path._replace(diameter=noise["diameter"], rounding=noise["rounding"], cap=noise["cap"])
@@ -511,9 +511,10 @@ class _Reader:
             costs.append(iv.sqrt(iv.mpf(phase["histograms"] * self.streams)) / iv.mpf(phase["std"]))
             apart = phase["first_row"] == at and min(phase["rows"], phase["histograms"]) >= 1
             at += phase["rows"]
-            said = f"{phase['histograms']} histogram(s), std {phase['std']:.6g}"
-            facts.append((f"phase {phase['name']!r}", apart, f"rows {phase['first_row']:,} to {at - 1:,}, {said}"))
+            facts.append((f"phase {phase['name']!r}", apart, f"rows {phase['first_row']:,} to {at - 1:,}"))
         facts.append(("rows", at - 1 == self.of["rows"], f"{at - 1:,} in its phases, {self.of['rows']:,} stated"))
         parts, one = [(phase["rows"], 1, lambda m: m * m) for phase in phases], max(costs, key=upper)
         said = f"the noise of {len(costs)} phase(s)"
-        return Mechanism(lambda m, b: iv.sqrt(iv.mpf(max(worst_places(parts, m, b, m).values()))) * one, said, facts)
+        return Mechanism(
+            lambda m, b: iv.sqrt(iv.mpf(max(worst_places(parts, m, b, 1 << 10).values()))) * one, said, facts
+        )
