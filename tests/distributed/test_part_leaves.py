@@ -121,7 +121,7 @@ def test_a_leaf_sum_is_learnt_only_at_the_end_of_a_leaf():
     for wrong, rows in ((np.zeros(26), 7), (np.zeros(27), 6)):
         with pytest.raises(InvalidParameter, match="a leaf has 27 sums"):
             state.learn_leaf(wrong, rows)
-    for size in (np.nan, -np.inf, 7.001 * np.sqrt(2.0)):
+    for size in (7.001 * np.sqrt(2.0), -np.inf, np.nan):
         with pytest.raises(InvalidParameter, match=r"the sum of the moments of 7 rows must be finite and no longer"):
             state.learn_leaf(np.r_[0.0, size, np.zeros(25)], 7)
     state.learn_leaf(np.r_[0.0, 7.0 * np.sqrt(2.0), np.zeros(25)], 7)

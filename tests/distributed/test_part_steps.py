@@ -228,7 +228,7 @@ def test_a_step_is_learnt_where_one_has_ended():
     for wrong, rows in ((np.zeros(5), 7), (np.zeros(6), 6), (np.zeros(6), 8)):
         with pytest.raises(InvalidParameter, match="a step has 6 sums"):
             state.learn_step(wrong, rows)
-    for size in (np.nan, np.inf, 7.001 * bound):
+    for size in (7.001 * bound, np.inf, np.nan):  # without the check, the noise of NaN would never be found
         with pytest.raises(InvalidParameter, match=r"the sum of 7 gradients .* must be finite and no longer"):
             state.learn_step(np.array([0.0, size, 0.0, 0.0, 0.0, 0.0]), 7)
     state.learn_step(np.array([0.0, 7.0 * bound, 0.0, 0.0, 0.0, 0.0]), 7)

@@ -9,6 +9,7 @@ import pytest
 from class_tools import check_classes
 from leader_tools import check
 from learner_tools import data
+from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from privol import DPFTRL, AdaptiveFTRL, losses
@@ -140,14 +141,14 @@ def test_no_gradient_is_longer_than_its_cut(loss, labels, weights):
     assert plan.sums.sensitivity == pytest.approx(2 * plan.bound, rel=1e-9)
 
 
-def test_a_null_row_is_a_gradient_of_zeros():
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])  # dense rows are written where the sums are
+def test_a_null_row_is_a_gradient_of_zeros(kind):
     """It does not repeat the row before it: the release is as if a gradient of zeros had been given."""
     words = WORDS | {"epsilon": math.inf, "gradient_bound": 0.5, "horizon": 4, "on_invalid": "zero"}
     learners = AdaptiveFTRL(**words), AdaptiveFTRL(**words)
     for learner in learners:
-        learner.declare_classes([0, 1])
-        learner.learn_one([0.6, 0.0], 1)
-    learners[0].learn_one([math.nan, 0.0], 1)
+        learner.partial_fit(kind([[0.6, 0.0]]), [1], classes=[0, 1])
+    learners[0].partial_fit(kind([[math.nan, 0.0]]), [1])
     learners[1].ask()
     learners[1].tell(gradient=[0.0, 0.0, 0.0])
     assert learners[0].ask().any()
