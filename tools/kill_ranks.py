@@ -34,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from mpi_jobs import LOCAL, MPIEXEC, launched
 from mpi_programs import make, rows_of
 from part_rows import parts_of, step_learner
+from rank_doors import Doors
 
 import privol
 from privol.distributed import RankCrew, Ranks
@@ -43,9 +44,9 @@ from privol.ledger import Ledger
 from privol.state import State, load_model
 
 KINDS = ("network", "parts")
-SIZE, MOST_ATTEMPTS = 3, 30
+SIZE = 3
 NOBODY, LAUNCHER = -1, -2
-#: Seconds after which ranks are taken to wait for ever: they wait 10 for each other.
+#: Seconds after which ranks are taken to wait for ever: they wait 3 for each other.
 PATIENCE = 120
 
 
@@ -60,7 +61,7 @@ def seen(learner: Any) -> tuple[int, str]:
 
 def rank(kind: str, folder: Path, victim: int, delay: float) -> int:
     """Learn, or go on; the victim is killed after a delay."""
-    ranks = Ranks(timeout=10.0)
+    ranks = Ranks(timeout=3.0)
     began = time.monotonic()
     (folder / f"pid-{ranks.rank}").write_text(str(os.getpid()))
     if ranks.rank == victim:
@@ -111,10 +112,13 @@ def attempt(kind: str, folder: Path, victim: int, delay: float) -> int | None:
     """Start the ranks; return the launcher's exit code, negative after a signal, None if they had to be ended."""
     paths = [str(Path(privol.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**LOCAL, **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    words = [MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", str(SIZE), sys.executable, __file__, "--rank"]
-    words += [kind, str(folder), str(victim), str(delay)]
+    start = [MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", str(SIZE)]
+    words = [__file__, "--rank", kind, str(folder), str(victim), str(delay)]
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
-    with launched() as own, subprocess.Popen(words, env=environment | own, **quiet) as process:
+    with contextlib.ExitStack() as stack:
+        environment |= stack.enter_context(launched())
+        python = stack.enter_context(Doors()).command if sys.platform.startswith("linux") else [sys.executable]
+        process = stack.enter_context(subprocess.Popen([*start, *python, *words], env=environment, **quiet))
         if victim == LAUNCHER:
             while process.poll() is None and not (folder / "pid-0").exists():
                 time.sleep(0.01)
@@ -143,8 +147,8 @@ def ledgers(folder: Path) -> list[tuple[int, int, float, bool]]:
 class Campaign:
     """Runs of one kind, and what one that nobody disturbs comes to."""
 
-    def __init__(self, kind: str, folder: Path, rng: random.Random) -> None:
-        self.kind, self.folder, self.rng, self.tally = kind, folder, rng, Tally(kind)
+    def __init__(self, kind: str, folder: Path, rng: random.Random, strikes: int) -> None:
+        self.kind, self.folder, self.rng, self.strikes, self.tally = kind, folder, rng, strikes, Tally(kind)
         whole = self.fresh()
         if attempt(kind, whole, NOBODY, 0.0) != 0:
             raise SystemExit(f"{kind}: a run that nobody disturbs fails")
@@ -175,10 +179,10 @@ class Campaign:
         attempts = 0
         while len(self.end(folder)) < len(self.ends):
             attempts += 1
-            if attempts > MOST_ATTEMPTS:
+            if attempts > self.strikes + 4:
                 self.wrong(folder, "it does not come to an end")
                 return
-            victim = self.rng.choice([LAUNCHER, *range(SIZE)]) if attempts < MOST_ATTEMPTS - 3 else NOBODY
+            victim = self.rng.choice([LAUNCHER, *range(SIZE)]) if attempts <= self.strikes else NOBODY
             code = attempt(self.kind, folder, victim, self.rng.uniform(0.0, 1.1) * self.seconds)
             if code is None:
                 self.wrong(folder, f"ranks still ran {PATIENCE} s after rank {victim} was killed")
@@ -206,6 +210,7 @@ def main() -> int:
     """Run the campaign, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--kills", type=int, default=300, help="for both kinds together")
+    parser.add_argument("--strikes", type=int, default=26, help="at a run: after these nobody disturbs it")
     parser.add_argument("--only", choices=KINDS, help="runs of this kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rank", nargs=4, metavar=("KIND", "FOLDER", "VICTIM", "DELAY"), help="used by the launcher")
@@ -215,7 +220,7 @@ def main() -> int:
         return rank(kind, Path(folder), int(victim), float(delay))
     kinds = KINDS if given.only is None else (given.only,)
     with tempfile.TemporaryDirectory(prefix="privol-ranks-") as name:
-        campaigns = [Campaign(kind, Path(name), random.Random(f"{given.seed} {kind}")) for kind in kinds]
+        campaigns = [Campaign(kind, Path(name), random.Random(f"{given.seed} {kind}"), given.strikes) for kind in kinds]
         while sum(campaign.tally.kills for campaign in campaigns) < given.kills:
             min(campaigns, key=lambda campaign: campaign.tally.kills).run()
     print("| runs on ranks | runs | ranks or launchers killed | violations |\n| --- | --- | --- | --- |")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -99,6 +100,13 @@ def gone_on(killed, refused, together):
 @pytest.fixture(scope="module")
 def whole():
     return found_of(make("batch").fit_stream(rows_of("batch")))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks of Linux")
+def test_ranks_are_forked():
+    """Else each rank of a test imports privol anew, which takes longer than all that it does."""
+    shown = mpi(2, "-c", "import sys; print('privol.cli' in sys.modules)", warm=True)
+    assert shown.stdout.split() == ["True", "True"]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])

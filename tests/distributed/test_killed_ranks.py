@@ -29,7 +29,7 @@ from privol.errors import RankFailure, StateError
 from privol.state import State
 
 folder, victim, where = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-ranks = Ranks(timeout=10.0)
+ranks = Ranks(timeout=3.0)
 seal = State.seal
 
 
@@ -64,7 +64,7 @@ SIZE = 3
 
 def run(folder, program, victim, where="begin", **options):
     folder.mkdir(exist_ok=True)
-    return mpi(SIZE, program, folder, victim, where, **options)
+    return mpi(SIZE, program, folder, victim, where, warm=sys.platform.startswith("linux"), **options)
 
 
 def ends(folder):

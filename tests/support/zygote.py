@@ -12,6 +12,7 @@ import runpy
 import site
 import socket
 import sys
+import tempfile
 import types
 import warnings
 from typing import Any
@@ -82,6 +83,7 @@ def take(asked: dict[str, Any]) -> list[str]:
     os.environ.clear()
     os.environ.update(asked["environment"])
     os.chdir(asked["folder"])
+    tempfile.tempdir = None
     bare = bool(os.environ.get("PYTHONUNBUFFERED"))
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         old = getattr(sys, name)
