@@ -77,6 +77,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return LoadFileScheduling(config, log)
 
 
+@pytest.fixture(autouse=True)
+def _environment_is_restored():
+    """What a library under test writes into the environment stays with its test: later processes would inherit it."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _plots_are_quiet(tmp_path_factory):
     """Matplotlib writes to stderr if its home cannot be written, or if listing many fonts is slow."""
