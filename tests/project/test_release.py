@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from patience import WAIT
 from places import ROOT
 
 import privol
@@ -262,3 +263,15 @@ def test_digests_are_those_that_sha256sum_checks(tools, tmp_path):
     assert [line.split()[1] for line in (tmp_path / "SUMS").read_text().splitlines()] == ["a", "b"]
     if shutil.which("sha256sum"):
         subprocess.run(["sha256sum", "--check", "--quiet", "SUMS"], cwd=tmp_path, check=True)
+
+
+@pytest.mark.process
+def test_eight_threads_are_compared_with_one():
+    told = subprocess.run(
+        [sys.executable, ROOT / "tools" / "release" / "threads.py", "--blocks", "2"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=WAIT,
+    )
+    assert re.match(r"(\d+) learners, 8 threads: as one thread", told.stdout)
