@@ -23,7 +23,7 @@ cdef class Draws:
     cdef void *done
     cdef void *ended
     cdef bint running
-    cdef unsigned long thread  # its number while it works
+    cdef int64_t thread  # its number while it works; others compare it with their own
     cdef bint busy
     cdef bint stopping
     cdef bint failed

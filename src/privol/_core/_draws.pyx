@@ -15,7 +15,6 @@ from cpython.pythread cimport (
     PyThread_acquire_lock,
     PyThread_allocate_lock,
     PyThread_free_lock,
-    PyThread_get_thread_ident,
     PyThread_release_lock,
 )
 from libc.stddef cimport size_t
@@ -23,6 +22,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 from ..errors import StateError
+from ._guarded cimport pv_show, this_thread
 from ._noise cimport (
     PV_ADDRESS_BYTES,
     PV_GAUSSIAN,
@@ -166,7 +166,7 @@ cdef class Draws:
         if self.todo == NULL:
             raise StateError("only the learning thread starts this")
         lattice.law, lattice.pass_ = PV_GAUSSIAN, self.c.pass_
-        self.thread = <unsigned long>PyThread_get_thread_ident()
+        pv_show(&self.thread, this_thread())
         try:
             while True:
                 with nogil:
@@ -184,7 +184,7 @@ cdef class Draws:
             self.failed = True
             PyThread_release_lock(self.done)
         finally:
-            self.thread = 0
+            pv_show(&self.thread, 0)
             PyThread_release_lock(self.ended)
 
     cdef void ask(self) noexcept nogil:

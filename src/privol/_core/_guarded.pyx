@@ -1,7 +1,5 @@
 """Controls who may use a run's secrets, and until when; shared by compiled runs of all kinds."""
 
-from cpython.pythread cimport PyThread_get_thread_ident
-
 from ..errors import StateError
 from ._noise cimport fork_count
 
@@ -33,7 +31,7 @@ cdef class GuardedRun:
         cdef unsigned long forks = fork_count()[0]
         if draws and self.source is not None:
             self.source.check_fork()
-        if self.holder == <unsigned long>PyThread_get_thread_ident():
+        if pv_peek(&self.holder) == this_thread():
             raise StateError(self.busy)
         if self.birth != forks:
             self.enter_child(forks)

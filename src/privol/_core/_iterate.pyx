@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from ..errors import InvalidParameter, StateError
+from ._guarded cimport pv_show, this_thread
 from ._noise cimport pv_draws
 from ._rows cimport PV_OK, pv_sqnorm, pv_status
 from ._learner_run cimport LearnerRun, pv_method, pv_plan, pv_state
@@ -100,7 +100,7 @@ cdef class IterateRun(LearnerRun):
             if self.source is not None:
                 self.ahead.coming[0], self.ahead.listed = self.state.t, 1
                 self.ahead.draw()
-            self.holder = <unsigned long>PyThread_get_thread_ident()
+            pv_show(&self.holder, this_thread())
             try:
                 while True:
                     status = pv_iterate_release(&self.it, &self.own_plan, std, sensitivity, self.draws)
@@ -108,7 +108,7 @@ cdef class IterateRun(LearnerRun):
                         break
                     self.serve(status)
             finally:
-                self.holder = 0
+                pv_show(&self.holder, 0)
             self.closed = True
 
     # ---- private ------------------------------------------------------------------------------

@@ -6,16 +6,16 @@ released model. Python sees the secret part only through ``secret_arrays``, for 
 
 import numpy as np
 
+cimport cython
 cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
-from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
 from ._geometry cimport bind_set
-from ._guarded cimport GuardedRun
+from ._guarded cimport GuardedRun, pv_peek, pv_peek_real, pv_show, this_thread
 from ._losses cimport bind_loss, callbacks_of
 from ._noise cimport (
     Source,
@@ -182,7 +182,7 @@ cdef class LearnerRun(GuardedRun):
 
     cdef int enter(self, bint draws) except -1:
         """Refuse as every run does; Python code in the noise thread must not wait for the call that waits for it."""
-        if self.ahead.thread != 0 and self.ahead.thread == <unsigned long>PyThread_get_thread_ident():
+        if pv_peek(&self.ahead.thread) == this_thread():
             raise StateError(self.busy)
         return GuardedRun.enter(self, draws)
 
@@ -193,7 +193,7 @@ cdef class LearnerRun(GuardedRun):
         return out
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.state.t} rows, {self.state.n_released} releases>"
+        return f"<{type(self).__name__}: {self.n_rows} rows, {self.n_releases} releases>"
 
     cdef int refill(self) except -1:
         """Draw the words of the next vectors that the method will need."""
@@ -232,11 +232,11 @@ cdef class LearnerRun(GuardedRun):
         cdef int64_t drawn = 0
         cdef pv_status status
         cdef int64_t failed = -1
-        cdef unsigned long before = self.holder
+        cdef int64_t before = self.holder
         interrupt = None
         if self.closed:  # whichever way the call came
             self.check_open()
-        self.holder = <unsigned long>PyThread_get_thread_ident()
+        pv_show(&self.holder, this_thread())
         try:
             while True:
                 if self.user is not None or (rows.n == 1 and self.plan.d <= SHORT):
@@ -261,7 +261,7 @@ cdef class LearnerRun(GuardedRun):
                     failed = self.state.t
                     interrupt = error
         finally:
-            self.holder = before
+            pv_show(&self.holder, before)
             self.ahead.stop()
         if interrupt is not None:
             raise interrupt
@@ -279,8 +279,9 @@ cdef class LearnerRun(GuardedRun):
         memcpy(saved + self.state_size, self.secret, numbers)
         self.user.error = None
         # what others see until the block is done
-        self.committed = (self.state.t, self.state.n_released, self.state.spent)
-        self.holder = <unsigned long>PyThread_get_thread_ident()
+        with cython.critical_section(self):
+            self.committed = (self.state.t, self.state.n_released, self.state.spent)
+        pv_show(&self.holder, this_thread())
         try:
             self.run(rows, y, progress)
             if self.user.error is not None:  # only its value() failed, which affects only the diagnostics
@@ -297,8 +298,9 @@ cdef class LearnerRun(GuardedRun):
                 raise error
             raise
         finally:
-            self.holder = 0
-            self.committed = None
+            pv_show(&self.holder, 0)
+            with cython.critical_section(self):
+                self.committed = None
             pv_wipe(saved, size)
             PyMem_RawFree(saved)
         return 0
@@ -390,9 +392,9 @@ cdef class LearnerRun(GuardedRun):
                     pv_evaluate(self.state, self.plan, &observed)
             else:
                 self.user.error = None
-                self.holder = <unsigned long>PyThread_get_thread_ident()
+                pv_show(&self.holder, this_thread())
                 pv_evaluate(self.state, self.plan, &observed)
-                self.holder = 0
+                pv_show(&self.holder, 0)
                 error, self.user.error = self.user.error, None
                 if error is not None:
                     raise error
@@ -477,9 +479,12 @@ cdef class LearnerRun(GuardedRun):
 
     def counters(self) -> tuple[int, int, float]:
         """Rows, releases and mu^2 spent, for the ledger."""
-        if self.committed is not None:
-            return self.committed
-        return self.state.t, self.state.n_released, self.state.spent
+        cdef pv_state *state = self.state
+        with cython.critical_section(self):  # without the interpreter's lock another thread may set it meanwhile
+            committed = self.committed
+        if committed is not None:
+            return committed
+        return pv_peek(&state.t), pv_peek(&state.n_released), pv_peek_real(&state.spent)
 
     @property
     def ended(self) -> bool:
@@ -499,7 +504,7 @@ cdef class LearnerRun(GuardedRun):
     @property
     def next_release(self) -> int:
         """Row after which the next model is released; horizon + 1 if none is."""
-        return self.state.next_release
+        return pv_peek(&self.state.next_release)
 
     def score_one(self, x, double x_bound):
         """Score of a row by the last released point; None for several scores, or for no array of finite doubles."""
@@ -531,7 +536,7 @@ cdef class LearnerRun(GuardedRun):
 
     def raw_counts(self) -> dict[str, int]:
         """Rows scaled to the bound and rows treated as null: functions of raw data, not private."""
-        return {"clipped_rows": self.state.n_clipped, "null_rows": self.state.n_null}
+        return {"clipped_rows": pv_peek(&self.state.n_clipped), "null_rows": pv_peek(&self.state.n_null)}
 
     cdef bytes secret_key(self):
         return self.source.secret_key() if self.source is not None else b""

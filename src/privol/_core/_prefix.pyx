@@ -8,12 +8,11 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
-from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t, uint64_t
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
 
-from ._guarded cimport GuardedRun
+from ._guarded cimport GuardedRun, pv_show, this_thread
 from ._noise cimport (
     PV_ADDRESS_BYTES,
     Source,
@@ -174,7 +173,7 @@ cdef class PrefixRun(GuardedRun):
         interrupt = None
         if self.closed:
             self.check_open()
-        self.holder = <unsigned long>PyThread_get_thread_ident()
+        pv_show(&self.holder, this_thread())
         try:
             while True:
                 with nogil:
@@ -191,7 +190,7 @@ cdef class PrefixRun(GuardedRun):
                     failed = row
                     interrupt = error
         finally:
-            self.holder = 0
+            pv_show(&self.holder, 0)
         if interrupt is not None:
             raise interrupt
         return 0

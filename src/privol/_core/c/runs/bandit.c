@@ -49,9 +49,9 @@ static void keep_secret(pv_bandit *it, const pv_bandit_plan *plan, const double 
 
 pv_status pv_bandit_tell(pv_bandit *it, const pv_bandit_plan *plan, const double *values) {
     if (values && (values[0] != values[0] || (plan->pair && values[1] != values[1]))) return PV_NOT_FINITE;
-    ++it->run.t;
+    pv_tally(&it->run.t, 1);
     it->run.pending = 1;
-    it->run.n_null += !values;
+    pv_tally(&it->run.n_null, !values);
     if (values) keep_secret(it, plan, values); /* otherwise it is 0 */
     return PV_OK;
 }
@@ -62,7 +62,7 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
     double values[2] = {0.0, 0.0};
     state->pending = 1; /* every row sends a report, even the null row */
     if (norm < 0.0) {
-        ++state->n_null;
+        pv_tally(&state->n_null, 1);
         return PV_OK; /* the value is 0 */
     }
     const double f = pv_scale_row(state, run, &norm);
@@ -118,7 +118,7 @@ pv_status pv_bandit_receive(pv_bandit *it, const pv_bandit_plan *plan, const dou
                             const pv_vectors *vectors) {
     pv_state *state = &it->run;
     if (it->used >= it->filled) return PV_NEED_FAR;
-    ++state->t;
+    pv_tally(&state->t, 1);
     move(it, plan, report, vectors);
     if (state->t == state->next_release) pv_publish(state, &plan->run, it->point, 1.0, vectors);
     return PV_OK;

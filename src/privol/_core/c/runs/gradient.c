@@ -18,7 +18,7 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
     const pv_gradient_plan *plan = (const pv_gradient_plan *)run;
     arrive(state, plan);
     if (norm < 0.0) {
-        ++state->n_null; /* the null row: its gradient is 0 */
+        pv_tally(&state->n_null, 1); /* the null row: its gradient is 0 */
         return PV_OK;
     }
     const double f = pv_scale_row(state, run, &norm);
@@ -36,15 +36,15 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
 void pv_gradient_tell(pv_gradient *it, const pv_gradient_plan *plan, const double *gradient) {
     pv_state *state = &it->run;
     const int64_t d = plan->run.d;
-    state->pending = ++state->t == state->next_release;
+    state->pending = pv_tally(&state->t, 1) == state->next_release;
     arrive(state, plan);
     if (!gradient) {
-        ++state->n_null;
+        pv_tally(&state->n_null, 1);
         return;
     }
     const double nn = pv_sqnorm(gradient, d), most = plan->bound * plan->bound;
     const double f = nn > most ? plan->bound / sqrt(nn) : 1.0;
-    state->n_clipped += nn > most;
+    pv_tally(&state->n_clipped, nn > most);
     for (int64_t j = 0; j < d; ++j) it->sum[j] += f * gradient[j];
 }
 

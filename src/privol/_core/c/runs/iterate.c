@@ -23,7 +23,7 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
     const double nn = it->s * it->s * it->nn;
     double f = 1.0, g = 0.0, k = a1, p = 0.0, q = 0.0; /* p = v.u */
     if (qx < 0.0) {
-        ++state->n_null; /* the null row: loss 0, only the regulariser acts */
+        pv_tally(&state->n_null, 1); /* the null row: loss 0, only the regulariser acts */
     } else {
         f = pv_scale_row(state, run, &qx);
         q = qx + (run->intercept ? 1.0 : 0.0);

@@ -79,7 +79,7 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
     pv_leader *it = (pv_leader *)state;
     const pv_leader_plan *plan = (const pv_leader_plan *)run;
     if (norm < 0.0) {
-        ++state->n_null; /* the null row adds nothing, unless it stands for the last of a step */
+        pv_tally(&state->n_null, 1); /* the null row adds nothing, unless it stands for the last of a step */
         return arrive(it, plan, it->given);
     }
     double f, slope, *slopes = run->outputs.n > 1 ? state->work : &slope;
@@ -123,14 +123,14 @@ pv_status pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double
     pv_state *state = &it->run;
     const int64_t d = plan->run.d;
     double *w = it->gradient;
-    state->pending = ++state->t == state->next_release;
+    state->pending = pv_tally(&state->t, 1) == state->next_release;
     if (!gradient) {
-        ++state->n_null;
+        pv_tally(&state->n_null, 1);
         w = NULL;
     } else {
         const double nn = pv_sqnorm(gradient, d), most = plan->bound * plan->bound;
         const double f = nn > most ? plan->bound / sqrt(nn) : 1.0;
-        state->n_clipped += nn > most;
+        pv_tally(&state->n_clipped, nn > most);
         for (int64_t j = 0; j < d; ++j) w[j] = f * gradient[j];
     }
     return arrive(it, plan, w);

@@ -54,7 +54,7 @@ static pv_status learn(pv_state *state, const pv_plan *plan, const pv_rows *rows
     pv_status status;
     if (state->t == 1) pv_spend(state, p->cost);
     if (norm < 0.0) {
-        ++state->n_null; /* the null row adds nothing, unless it stands for the last of a leaf */
+        pv_tally(&state->n_null, 1); /* the null row adds nothing, unless it stands for the last of a leaf */
         pv_least_squares_gather(s);
         status = pv_prefix_add(&s->sums, s->given);
     } else {

@@ -8,7 +8,7 @@
 pv_status pv_local_gradient(pv_state *state, const pv_plan *run, double bound, const double *point, const pv_rows *rows,
                             int64_t i, double y, double norm, double *gradient) {
     if (norm < 0.0) {
-        ++state->n_null;
+        pv_tally(&state->n_null, 1);
         return PV_OK;
     }
     const double f = pv_scale_row(state, run, &norm);
@@ -35,12 +35,12 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
 
 void pv_local_tell(pv_local *it, const pv_local_plan *plan, const double *gradient) {
     pv_state *state = &it->run;
-    ++state->t;
+    pv_tally(&state->t, 1);
     state->pending = 1;
     if (gradient)
         memcpy(it->gradient, gradient, (size_t)plan->run.d * sizeof(double));
     else
-        ++state->n_null;
+        pv_tally(&state->n_null, 1);
 }
 
 /* The step to the point with that number; `squares` is the sum of the squared norms of the earlier reports. */
@@ -142,7 +142,7 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
     pv_report_clip(plan->report.bound, run->d, it->gradient, v); /* as a device does */
     pv_status status = pv_report_draw(&plan->report, draws, (uint64_t)state->t, v, r);
     if (status != PV_OK) return status;
-    state->n_clipped += square > most * (1.0 + 0x1p-30); /* not rows that exceed it only by rounding */
+    pv_tally(&state->n_clipped, square > most * (1.0 + 0x1p-30)); /* not rows that exceed it only by rounding */
     memset(it->gradient, 0, (size_t)run->d * sizeof(double));
     move(it, plan, r, vectors);
     if (state->t == state->next_release) pv_publish(state, run, it->point, 1.0, vectors);
@@ -151,7 +151,7 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
 
 void pv_local_receive(pv_local *it, const pv_local_plan *plan, const double *report, const pv_vectors *vectors) {
     pv_state *state = &it->run;
-    ++state->t;
+    pv_tally(&state->t, 1);
     memcpy(state->work, report, (size_t)plan->run.d * sizeof(double));
     move(it, plan, state->work, vectors);
     if (state->t == state->next_release) pv_publish(state, &plan->run, it->point, 1.0, vectors);

@@ -51,7 +51,7 @@ void pv_network_plan_release(pv_network *it, const pv_network_plan *plan) {
     pv_state *state = &it->run;
     it->planned = pv_next_planned(&plan->run, it->round, &state->list_position);
     const int64_t row = it->planned > plan->rounds ? plan->run.horizon + 1 : it->planned * plan->own * plan->batch;
-    state->next_release = it->planned <= plan->rounds && row > plan->run.horizon ? plan->run.horizon : row;
+    pv_show(&state->next_release, it->planned <= plan->rounds && row > plan->run.horizon ? plan->run.horizon : row);
 }
 
 /* The gradients of the node whose turn it is. */
@@ -77,15 +77,15 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
 void pv_network_tell(pv_network *it, const pv_network_plan *plan, const double *gradient) {
     const int64_t d = plan->run.d;
     double *sum = gradient_of(it, plan, it->turn);
-    ++it->run.t;
+    pv_tally(&it->run.t, 1);
     arrive(it, plan);
     if (!gradient) {
-        ++it->run.n_null;
+        pv_tally(&it->run.n_null, 1);
         return;
     }
     const double nn = pv_sqnorm(gradient, d), most = plan->bound * plan->bound;
     const double f = nn > most ? plan->bound / sqrt(nn) : 1.0;
-    it->run.n_clipped += nn > most * (1.0 + 0x1p-30);
+    pv_tally(&it->run.n_clipped, nn > most * (1.0 + 0x1p-30));
     for (int64_t c = 0; c < d; ++c) sum[c] += f * gradient[c];
 }
 
@@ -200,7 +200,7 @@ void pv_network_show(pv_network *it, const pv_network_plan *plan, const double *
 void pv_network_publish(pv_network *it, const pv_network_plan *plan) {
     const pv_plan *run = &plan->run;
     pv_state *state = &it->run;
-    const double weight = pv_average_weight(run, (double)++state->n_released);
+    const double weight = pv_average_weight(run, (double)pv_tally(&state->n_released, 1));
     for (int64_t c = 0; c < plan->own * run->d; ++c) it->sums[c] += weight * it->models[c];
     pv_network_plan_release(it, plan);
     pv_network_show(it, plan, it->mixes, plan->own);

@@ -14,6 +14,7 @@
 #include "losses/pv_loss.h"
 #include "losses/pv_outputs.h"
 #include "rows/pv_rows.h"
+#include "base/pv_shared.h"
 #include "base/pv_status.h"
 
 typedef struct pv_plan pv_plan;
@@ -63,6 +64,7 @@ struct pv_state {
     double *work; /* scratch, three vectors; may hold secrets */
     /* released (public) */
     double *released, *released_sum;
+    /* These, `spent` and the diagnostics are read by other threads (pv_shared.h). */
     int64_t t, n_released, next_release; /* next_release: row number, or horizon + 1 */
     int64_t list_position;
     int pending;               /* row t is learnt, its draw or release is not yet made */
@@ -125,7 +127,7 @@ static inline double pv_scale_row(pv_state *state, const pv_plan *plan, double *
     const int beyond = *norm > most;
     const double f = beyond ? scaled : 1.0;
     *norm = beyond ? most : *norm; /* not f * f * norm, which may underflow on the way */
-    state->n_clipped += beyond;
+    pv_tally(&state->n_clipped, beyond);
     return f;
 }
 

@@ -30,7 +30,7 @@ int64_t pv_upcoming_releases(const pv_state *state, const pv_plan *plan, int64_t
 void pv_spend(pv_state *state, double cost) {
     double add = cost - state->spent_tail, sum = state->spent + add;
     state->spent_tail = (sum - state->spent) - add;
-    state->spent = sum;
+    pv_show_real(&state->spent, sum);
 }
 
 double pv_into_set_known(const pv_plan *plan, double *x, double square, double *work) {
@@ -48,8 +48,8 @@ double pv_into_set(const pv_plan *plan, double *x, double *work, const pv_vector
 
 /* A release after row state->t: its weight in the average. */
 static double published(pv_state *state, const pv_plan *plan) {
-    ++state->n_released;
-    state->next_release = pv_next_release(plan, state->t, &state->list_position);
+    pv_tally(&state->n_released, 1);
+    pv_show(&state->next_release, pv_next_release(plan, state->t, &state->list_position));
     return pv_average_weight(plan, (double)state->n_released);
 }
 
@@ -130,7 +130,7 @@ pv_status pv_run(pv_state *state, const pv_plan *plan, const pv_rows *given, con
             else
                 observe(model, plan, rows, *i, target, norm, progress);
         }
-        state->pending = ++state->t == state->next_release;
+        state->pending = pv_tally(&state->t, 1) == state->next_release;
         status = method.learn(state, plan, rows, *i, target, norm);
         ++*i;
         if (status != PV_OK) return status;
