@@ -32,6 +32,8 @@ DRIVERS: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
     ("elementary", 1, (), ""),
     ("losses", 1, (), "-eva-use-spec pv_exp -eva-auto-loop-unroll 64"),
     ("reports", 1, ("reports/report.c", *NOISE), "-eva-use-spec pv_wipe"),
+    ("betting", 1, (), "-eva-use-spec pv_exp"),
+    ("moments", 1, ("prefix/moments.c", "prefix/ridge.c"), "-eva-slevel 20 -eva-split-return auto"),
 )
 
 
