@@ -15,6 +15,9 @@ from verification import addresses, decision, elementary, first_pass, lanes, pro
 HERE = Path(__file__).parent
 CORE = HERE.parent / "src" / "privol" / "_core" / "c"
 NOISE = ("noise/lattice.c", "noise/first_pass.c", "noise/bits.c", "noise/mixture.c", "noise/draws.c")
+LOSSES = ("losses/loss.c", "losses/loss_rows.c", "losses/outputs.c")
+RUNS = ("runs/run.c", "reports/report.c", *NOISE, "rows/rows.c", "rows/geometry.c", *LOSSES)
+OFFLINE = ("offline/objective.c", "offline/hessian.c", "offline/newton.c", "rows/rows.c", *LOSSES)
 TEXT = "-eva-split-return auto -eva-use-spec pv_over_power"
 # What Eva analyses: a driver, the precision that it needs, kernels that it does not include itself, further options.
 DRIVERS: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
@@ -34,6 +37,22 @@ DRIVERS: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
     ("reports", 1, ("reports/report.c", *NOISE), "-eva-use-spec pv_wipe"),
     ("betting", 1, (), "-eva-use-spec pv_exp"),
     ("moments", 1, ("prefix/moments.c", "prefix/ridge.c"), "-eva-slevel 20 -eva-split-return auto"),
+    ("offline", 1, OFFLINE, "-eva-auto-loop-unroll 64 -eva-slevel-function pv_objective_hessian:30"),
+    ("runs", 1, ("runs/gradient.c", "runs/iterate.c", "runs/update.c", "runs/schedule.c", "runs/bandit.c", *RUNS), ""),
+    (
+        "leader",
+        1,
+        ("runs/leader.c", "prefix/prefix.c", *RUNS),
+        "-eva-split-return-function slopes_of:0,take_row:0 -eva-slevel-function slopes_of:10,take_row:10",
+    ),
+    (
+        "squares",
+        1,
+        ("runs/least_squares.c", "prefix/prefix.c", "prefix/moments.c", "prefix/ridge.c", *RUNS),
+        "-eva-use-spec pv_ridge_solve,pv_ridge_solve_as_printed"
+        " -eva-slevel-function pv_least_squares_leaf:30,moments_baseline:300",
+    ),
+    ("network", 1, ("runs/local.c", "runs/network.c", *RUNS), ""),
 )
 
 

@@ -27,7 +27,8 @@ int main(void) {
     unsigned char gaps[WIDTH];
     double numbers[WIDTH * ROWS];
     int32_t at[WIDTH], starts[WIDTH * ROWS], sizes[WIDTH * ROWS];
-    const int64_t size = Frama_C_long_interval(0, MOST), rows = Frama_C_long_interval(0, ROWS);
+    const int64_t size = Frama_C_long_interval(SHORT * MOST, MOST);
+    const int64_t rows = Frama_C_long_interval(SHORT * ROWS, ROWS);
     //@ split size;
     //@ split rows;
     Frama_C_make_unknown((char *)text, sizeof text);

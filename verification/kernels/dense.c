@@ -18,7 +18,8 @@ static void dense(void) {
         rows[ROWS * FEATURES];
     unsigned char states[CELLS];
     pv_part part = {0};
-    const int kind = Frama_C_interval(0, PV_PART_FLAG), wide = Frama_C_interval(0, 1), own = Frama_C_interval(0, 1);
+    const int kind = Frama_C_interval(0, PV_PART_FLAG), wide = Frama_C_interval(SHORT, 1),
+              own = Frama_C_interval(0, 1 - SHORT);
     const int64_t width = wide ? Frama_C_long_interval(WIDTH, FEATURES) : Frama_C_long_interval(1, 2);
     //@ split kind;
     //@ split wide;

@@ -19,7 +19,7 @@ int main(void) {
     int32_t indices[MOST];
     int64_t starts[MOST + 2], rows, entries;
     pv_svm svm = {0};
-    const int64_t size = Frama_C_long_interval(0, MOST);
+    const int64_t size = Frama_C_long_interval(SHORT * MOST, MOST);
     const int kept = Frama_C_interval(0, 1);
     //@ split size;
     //@ split kept;

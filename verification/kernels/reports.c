@@ -25,7 +25,7 @@ int main(void) {
     int64_t coord[WORDS];
     uint64_t word[WORDS], numbers[ROWS], next[ROWS];
     unsigned char words[8 * WORDS * ROWS];
-    const int kind = Frama_C_interval(0, PV_REPORT_SIGN);
+    const int kind = Frama_C_interval(SHORT * PV_REPORT_SIGN, PV_REPORT_SIGN);
     int64_t d = Frama_C_long_interval(1, MOST);
     //@ split kind;
     //@ split d;

@@ -69,7 +69,7 @@ static void table(pv_users *users) {
 int main(void) {
     unsigned char entries[ROOM * LARGEST - SHORT];
     pv_users users = {{0, 0}, 1, 1, 0, 0, 0, ROOM, 0, 0, 0, 0, 0};
-    const int size = Frama_C_interval(0, 2), far = Frama_C_interval(0, 1);
+    const int size = Frama_C_interval(2 * SHORT, 2), far = Frama_C_interval(SHORT, 1);
     Frama_C_make_unknown((char *)users.key, sizeof users.key);
     digest(users.key);
     //@ split size;

@@ -1,0 +1,59 @@
+/* What the drivers of runs share: three rows of two columns and a constant, any numbers, and the memory of a run, of which
+ * all vectors end where their arrays do. */
+#include "runs/pv_run.h"
+
+#include "__fc_builtin.h"
+
+#ifndef SHORT
+#define SHORT 0 /* the control: one number too few */
+#endif
+
+enum { ROWS = 3, COLUMNS = 2, DIM = COLUMNS + 1, WHOLE = 8, POINTS = 4 };
+
+static double work[3 * WHOLE], released[WHOLE - SHORT], released_sum[WHOLE];
+static double first[WHOLE], second[WHOLE], third[WHOLE], fourth[2 * WHOLE], directions[POINTS * DIM];
+static double data[ROWS * COLUMNS], y[ROWS], scores[ROWS], losses[ROWS];
+
+static double any(void) {
+    double x;
+    Frama_C_make_unknown((char *)&x, sizeof x);
+    return x;
+}
+
+/* A plan, on a ball, with releases after each row, or on that of the other norm after the second one. */
+static pv_plan plan_of(int other) {
+    static const int64_t releases[1] = {2};
+    pv_plan plan = {0};
+    Frama_C_make_unknown((char *)data, sizeof data);
+    Frama_C_make_unknown((char *)y, sizeof y);
+    pv_loss_bind(&plan.loss, PV_HUBER, 1.0);
+    plan.set = (pv_set){other ? PV_L1_BALL : PV_L2_BALL, 1.0, 0, 0};
+    plan.d = DIM;
+    plan.intercept = 1;
+    plan.x_bound = plan.y_bound = 1.0;
+    plan.horizon = plan.last_row = ROWS;
+    plan.every = !other;
+    plan.releases = releases;
+    plan.n_releases_planned = 1;
+    plan.averaging = Frama_C_interval(0, 3);
+    return plan;
+}
+
+/* Vectors of that many values. */
+static pv_state state_of(int64_t d) {
+    return (pv_state){work + 3 * (WHOLE - d), released + WHOLE - d, released_sum + WHOLE - d, 0};
+}
+
+static void run(pv_state *state, pv_plan *plan) {
+    pv_undecided und = {0};
+    uint64_t next[ROWS];
+    pv_draws draws = {0, 0, 0, 0, 0, 0, &und, 0.0, pv_first_pass_level(0)};
+    pv_rows rows = {ROWS, COLUMNS, (const char *)data, 8 * COLUMNS, 8, 0, 0, 0, 0, 0, 0, 0};
+    const pv_progress progress = {0, 0, scores, losses};
+    int64_t i = 0;
+    pv_rows_bind(&rows);
+    state->next_release = pv_next_release(plan, 0, &state->list_position);
+    if (plan->method->upcoming) plan->method->upcoming(state, plan, ROWS, next);
+    pv_run(state, plan, &rows, y, &i, &draws, &progress);
+    pv_evaluate(state, plan, &(pv_progress){&rows, y, scores, losses});
+}

@@ -1,0 +1,43 @@
+/* The rows of run.h through gradient descent, perturbed iterates and a bandit, without noise. */
+#include "runs/pv_bandit.h"
+#include "runs/pv_gradient.h"
+#include "runs/pv_iterate.h"
+
+#include "run.h"
+
+enum { GRADIENT, ITERATE, BANDIT, METHODS };
+
+static double value[DIM];
+
+int main(void) {
+    const int method = Frama_C_interval(SHORT * BANDIT, METHODS - 1), other = Frama_C_interval(SHORT, 1);
+    const pv_report report = {PV_REPORT_PLAIN, DIM, 1.0, 0.0, 0.0, 0.0, 0, 0, 1};
+    //@ split method;
+    //@ split other;
+    Frama_C_make_unknown((char *)directions, sizeof directions);
+    const pv_plan plan = plan_of(other);
+    const pv_state state = state_of(DIM);
+    double *a = first + WHOLE - DIM, *b = second + WHOLE - DIM, *c = third + WHOLE - DIM,
+           *e = fourth + 2 * (WHOLE - DIM);
+    if (method == GRADIENT) {
+        pv_gradient_plan own = {plan, 1.0, 1.0, 1.0, other + 1, any(), any()};
+        pv_gradient it = {state, a, b, 0};
+        own.run.method = &pv_gradient_method;
+        pv_gradient_tell(&it, &own, other ? c : 0);
+        run(&it.run, &own.run);
+    } else if (method == ITERATE) {
+        pv_schedule schedule = {other, any(), any(), 1, any(), any(), any(), any(), any(), PV_SHAPE_LIPSCHITZ, any()};
+        pv_iterate_plan own = {plan, schedule, other ? pv_update_implicit : pv_update_gradient, other, 2};
+        pv_iterate it = {state, a, any(), any(), {0}};
+        own.run.method = &pv_iterate_method;
+        run(&it.run, &own.run);
+    } else {
+        pv_bandit_plan own = {plan, report, 1.0, !other, other, -1.0, 1.0, any(), any(), any(), any(), other};
+        pv_bandit it = {state, value + DIM - (other ? DIM : 1), a, b, e, c, 0, directions, POINTS, 0};
+        own.run.method = &pv_bandit_method;
+        own.report.d = other ? DIM : 1;
+        pv_bandit_begin(&it, &own);
+        run(&it.run, &own.run);
+    }
+    return 0;
+}
