@@ -4,6 +4,7 @@
 #include "rows/pv_rows.h"
 
 #include "__fc_builtin.h"
+#include "libm.h"
 
 #ifndef SHORT
 #define SHORT 0 /* the control: one number too few */

@@ -6,6 +6,7 @@
 #include "losses/outputs.c"
 
 #include "__fc_builtin.h"
+#include "libm.h"
 
 #ifndef SHORT
 #define SHORT 0 /* the control: one number too few */

@@ -4,6 +4,7 @@
 #include "offline/pv_objective.h"
 
 #include "__fc_builtin.h"
+#include "libm.h"
 
 #ifndef SHORT
 #define SHORT 0 /* the control: one number too few */

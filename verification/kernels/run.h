@@ -3,6 +3,7 @@
 #include "runs/pv_run.h"
 
 #include "__fc_builtin.h"
+#include "libm.h"
 
 #ifndef SHORT
 #define SHORT 0 /* the control: one number too few */
