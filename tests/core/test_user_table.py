@@ -120,6 +120,23 @@ def test_rows_that_may_not_have_been_kept_are_refused():
             table.enter(digests, numbers)
 
 
+@pytest.mark.parametrize(("place", "value"), [(4, -(2**63)), (4, -1), (4, 2**48), (5, -1), (5, 2**63 - 1)])
+def test_numbers_of_rows_that_no_table_has_are_refused(place, value):
+    table = UserTable(2, 8, key=KEY)
+    table.keep(*coded("ab"))
+    arrays = table.secret_arrays()
+    UserTable(2, 8).restore(arrays)
+    arrays["counts"][place] = value
+    with pytest.raises(StateError, match="damaged"):
+        UserTable(2, 8).restore(arrays)
+    digests = np.array([[1, 2]], np.uint64)
+    if place == 4:
+        with pytest.raises(StateError, match="numbered from 0"):
+            UserTable(2, 8).enter(digests, np.array([value]))
+        with pytest.raises(InvalidParameter, match="number must be"):
+            UserTable(2, 8).go_on(value)
+
+
 def test_bad_input_is_refused():
     codes, offsets, data = coded(["a", "b"])
     for bad in ((codes, offsets[::-1].copy(), data), (codes, offsets + 5, data), (codes + 1, offsets, data)):

@@ -58,6 +58,7 @@ def test_parts_outside_the_rows_are_refused():
     for add, says in (
         (lambda: rows.numbers(3, doubles), "row 1 has no such cell or feature"),
         (lambda: rows.numbers(-1, doubles), "row 1 has no such cell or feature"),
+        (lambda: rows.numbers(2**63 - 1, doubles), "row 1 has no such cell or feature"),
         (lambda: rows.numbers(0, doubles[:1]), "row 2 has no such cell or feature"),
         (lambda: rows.numbers(0, doubles, int32(0, 2)), "row 2 has no such cell or feature"),
         (lambda: rows.numbers(0, doubles, int32(-1, 0)), "row 1 has no such cell or feature"),

@@ -34,7 +34,7 @@ static void dense(void) {
     Frama_C_make_unknown((char *)states, sizeof states);
     part.kind = kind;
     part.mask = Frama_C_unsigned_char_interval(0, 255);
-    part.feature = Frama_C_long_interval(INT64_MIN, INT64_MAX - WIDTH);
+    part.feature = Frama_C_long_interval(INT64_MIN, INT64_MAX);
     part.width = wide ? WIDTH : 1;
     part.n_cells = CELLS;
     part.intervals = INTERVALS;

@@ -15,6 +15,7 @@ from ._rows cimport PV_BAD_ROW, PV_HORIZON, PV_OK, pv_status
 cdef extern from "users/pv_users.h" nogil:
     enum:
         PV_USERS_KEPT
+        PV_USERS_LAST
 
     ctypedef struct pv_users:
         uint64_t key[2]
@@ -47,6 +48,9 @@ cdef extern from "users/pv_users.h" nogil:
     void pv_users_undo(pv_users *table, const pv_users_rows *rows, int64_t n, int64_t at) noexcept
     pv_status pv_users_enter(pv_users *table, const uint64_t *digests, const int64_t *numbers, int64_t n,
                              int64_t *at) noexcept
+
+# Rows are numbered below this: an entry has PV_USERS_LAST bytes for a number.
+cdef int64_t ROWS = <int64_t>1 << 8 * PV_USERS_LAST
 
 
 cdef class UserTable:
@@ -259,6 +263,8 @@ cdef class UserTable:
         cdef pv_status status = PV_OK
         if users.shape[0] != n or users.shape[1] != 2:
             raise InvalidParameter(f"digests must have shape ({n}, 2), found {np.shape(digests)}")
+        if n and not (0 <= numbers.min() and numbers.max() < ROWS):
+            raise StateError(f"rows are numbered from 0 to 2**48 - 1, found {numbers.min()} to {numbers.max()}")
         while n:
             with nogil:
                 status = pv_users_enter(&self.c, &users[0, 0], &when[0], n, &at)
@@ -296,6 +302,7 @@ cdef class UserTable:
         cdef int64_t room = len(entries) // self.c.stride
         cdef int64_t used = counts[6]
         whole = room > 0 and room * self.c.stride == len(entries) and 0 <= used <= min(self.most, 4 * room // 5)
+        whole = whole and 0 <= counts[4] < ROWS and 0 <= counts[5] < ROWS
         if whole:  # without a free entry, the search for a user would not end
             digests = np.frombuffer(entries, dtype=np.uint8).reshape(room, self.c.stride)[:, :16]
             whole = np.count_nonzero(digests.any(axis=1)) == used
@@ -313,6 +320,8 @@ cdef class UserTable:
 
     def go_on(self, int64_t number):
         """State how many rows were counted, after the kept ones have been entered."""
+        if not 0 <= number < ROWS:
+            raise InvalidParameter(f"number must be from 0 to 2**48 - 1, found {number}")
         self.c.number = number
 
 

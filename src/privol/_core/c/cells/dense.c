@@ -14,7 +14,7 @@ int64_t pv_part_fault(const pv_part *part, int64_t n, int64_t width) {
     const int64_t cells = part->n_cells, features = part->kind == PV_PART_FUNCTIONS ? part->width : 1;
     const int64_t bound = part->kind == PV_PART_FUNCTIONS ? part->intervals : width;
     const int64_t entries = part->kind == PV_PART_FUNCTIONS ? 1 : part->width;
-    if (part->kind != PV_PART_ENTRIES && (part->feature < 0 || part->feature + features > width)) return 0;
+    if (part->kind != PV_PART_ENTRIES && (part->feature < 0 || part->feature > width - features)) return 0;
     if (part->cells == NULL && n > cells) return cells;
     if (part->cells != NULL)
         for (int64_t i = 0; i < n; ++i)
