@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from verification import addresses, decision, elementary, first_pass, lanes, projections, recursions, slopes, steps
@@ -92,14 +94,17 @@ def lemmas_of(script: Path) -> list[str]:
 
 def kernels() -> list[str]:
     """Analyse the drivers: no alarm, but one in each control."""
-    lines = []
-    for driver, precision, sources, options in DRIVERS:
-        for control in (False, True):
-            alarms = alarms_of(driver, precision, sources, options, control)
-            if (alarms > 0) != control:
-                raise SystemExit(f"kernels, {driver}, {'control' if control else 'analysis'}: {alarms} alarms")
-        lines.append(f"{driver}: no alarm, and one, as it must, in the control")
-    return lines
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(analysis, DRIVERS))
+
+
+def analysis(driver: tuple[str, int, tuple[str, ...], str]) -> str:
+    """Analyse one driver and its control."""
+    for control in (False, True):
+        alarms = alarms_of(*driver, control)
+        if (alarms > 0) != control:
+            raise SystemExit(f"kernels, {driver[0]}, {'control' if control else 'analysis'}: {alarms} alarms")
+    return f"{driver[0]}: no alarm, and one, as it must, in the control"
 
 
 def alarms_of(driver: str, precision: int, sources: tuple[str, ...], options: str, control: bool) -> int:
