@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 DIM, BLOCK_ROWS = 54, 8192
-HORIZON = 20_000_000
+HORIZON = 400_000_000  # more than any machine learns meanwhile: the run may not end
 KINDS = ("bare", "at rest", "while it learns")
 
 
