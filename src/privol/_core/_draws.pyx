@@ -22,7 +22,6 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 from ..errors import StateError
-from ._guarded cimport pv_show, this_thread
 from ._noise cimport (
     PV_ADDRESS_BYTES,
     PV_GAUSSIAN,
@@ -34,7 +33,9 @@ from ._noise cimport (
     pv_lattice_values,
     pv_lattice_values_size,
     pv_row_words,
+    pv_show,
     pv_wipe,
+    this_thread,
 )
 
 

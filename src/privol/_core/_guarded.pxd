@@ -1,18 +1,7 @@
 cimport cython
-from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t
 
 from ._noise cimport Source, Undecided
-
-
-cdef extern from "base/pv_shared.h" nogil:
-    int64_t pv_peek(const int64_t *place)
-    double pv_peek_real(const double *place)
-    void pv_show(int64_t *place, int64_t value)
-
-
-cdef inline int64_t this_thread() noexcept:
-    return <int64_t>PyThread_get_thread_ident()
 
 
 cdef class GuardedRun:

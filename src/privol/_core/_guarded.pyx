@@ -1,7 +1,7 @@
 """Controls who may use a run's secrets, and until when; shared by compiled runs of all kinds."""
 
 from ..errors import StateError
-from ._noise cimport fork_count
+from ._noise cimport fork_count, pv_peek, this_thread
 
 
 cdef class GuardedRun:

@@ -6,8 +6,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from ..errors import InvalidParameter, StateError
-from ._guarded cimport pv_show, this_thread
-from ._noise cimport pv_draws
+from ._noise cimport pv_draws, pv_show, this_thread
 from ._rows cimport PV_OK, pv_sqnorm, pv_status
 from ._learner_run cimport LearnerRun, pv_method, pv_plan, pv_state
 from ._schedule cimport Schedule, pv_schedule

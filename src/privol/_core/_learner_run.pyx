@@ -15,15 +15,10 @@ from libc.string cimport memcpy
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
 from ._geometry cimport bind_set
-from ._guarded cimport GuardedRun, pv_peek, pv_peek_real, pv_show, this_thread
+from ._guarded cimport GuardedRun
 from ._losses cimport bind_loss, callbacks_of
-from ._noise cimport (
-    Source,
-    Undecided,
-    check_address,
-    pv_row_words,
-    pv_wipe,
-)
+from ._noise cimport Source, Undecided, check_address, pv_row_words, pv_wipe
+from ._noise cimport pv_peek, pv_peek_real, pv_show, this_thread
 from ._rows cimport (
     PV_HORIZON,
     PV_NEED_BITS,

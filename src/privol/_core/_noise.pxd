@@ -1,7 +1,18 @@
+from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from ._rows cimport pv_status
+
+cdef extern from "base/pv_shared.h" nogil:
+    int64_t pv_peek(const int64_t *place)
+    double pv_peek_real(const double *place)
+    void pv_show(int64_t *place, int64_t value)
+
+
+cdef inline int64_t this_thread() noexcept:
+    return <int64_t>PyThread_get_thread_ident()
+
 
 cdef extern from "noise/pv_bits.h" nogil:
     int PV_ADDRESS_BYTES

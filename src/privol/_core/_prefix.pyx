@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
 
-from ._guarded cimport GuardedRun, pv_show, this_thread
+from ._guarded cimport GuardedRun
 from ._noise cimport (
     PV_ADDRESS_BYTES,
     Source,
@@ -22,7 +22,9 @@ from ._noise cimport (
     pv_address_row,
     pv_draws,
     pv_row_words,
+    pv_show,
     pv_wipe,
+    this_thread,
 )
 from ._prefix_plan cimport (
     PrefixPlan,
