@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 DIM, BLOCK_ROWS = 54, 8192
-HORIZON = 400_000_000  # more than any machine learns meanwhile: the run may not end
+HORIZON = 400_000_000  # out of reach: a run that ends stops its server
 KINDS = ("bare", "at rest", "while it learns")
 
 

@@ -177,7 +177,7 @@ cdef class LearnerRun(GuardedRun):
 
     cdef int enter(self, bint draws) except -1:
         """Refuse as every run does; Python code in the noise thread must not wait for the call that waits for it."""
-        if pv_peek(&self.ahead.thread) == this_thread():
+        if pv_peek(&self.ahead.thread) != 0 and pv_peek(&self.ahead.thread) == this_thread():
             raise StateError(self.busy)
         return GuardedRun.enter(self, draws)
 

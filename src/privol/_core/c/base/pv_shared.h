@@ -1,5 +1,5 @@
 /* Numbers that one thread changes and others may read meanwhile, each by itself: counters of a run, the holder of its
- * lock. To the compilers that have them these are atomic accesses without an order, which cost what plain ones do. */
+ * lock. Accesses are atomic and relaxed: they have no order, so several counters need not be of the same moment. */
 #ifndef PV_SHARED_H
 #define PV_SHARED_H
 
@@ -8,7 +8,7 @@
 #if defined(__GNUC__) || defined(__clang__)
 #define PV_LOAD(place, value) __atomic_load(place, value, __ATOMIC_RELAXED)
 #define PV_STORE(place, value) __atomic_store(place, value, __ATOMIC_RELAXED)
-#else /* aligned words are read and written whole by the processors that others make code for */
+#else /* of other compilers: processors read and write aligned words whole */
 #define PV_LOAD(place, value) (*(value) = *(place))
 #define PV_STORE(place, value) (*(place) = *(value))
 #endif
@@ -31,8 +31,9 @@ static inline void pv_show_real(double *place, double value) { PV_STORE(place, &
 
 /* Adds, and returns the sum. */
 static inline int64_t pv_tally(int64_t *place, int64_t more) {
-    pv_show(place, *place + more);
-    return *place;
+    const int64_t sum = *place + more;
+    pv_show(place, sum);
+    return sum;
 }
 
 #endif
