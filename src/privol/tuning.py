@@ -43,6 +43,7 @@ from .learners.views import (
     Targets,
     TrainingRows,
     fresh_copy,
+    mechanism_of,
     promise_of,
     released_copy,
     training_rows,
@@ -140,13 +141,16 @@ class _OneRun:
             return guarantee.parameter <= self.epsilon
         return guarantee.kind == "gdp" and self.mu is not None and guarantee.mu <= self.mu
 
+    @property
+    def scale(self) -> float:
+        """Of the noise on a sum that one row moves by at most _SHARE; an exact double."""
+        return math.nextafter(_SHARE / (self.epsilon if self.mu is None else self.mu), math.inf)
+
     def add_noise(self, total: int, random_state: Any) -> float:
-        """Add noise to a sum that one row moves by at most _SHARE; scales are exact doubles."""
+        """Add noise to a sum that one row moves by at most _SHARE."""
         if self.mu is None:
-            scale = math.nextafter(_SHARE / self.epsilon, math.inf)
-            return int(DiscreteLaplace(scale=scale, random_state=random_state).add(np.array([total]))[0])
-        scale = math.nextafter(_SHARE / self.mu, math.inf)
-        return float(Gaussian(scale=scale, random_state=random_state).add(np.array([float(total)]))[0])
+            return int(DiscreteLaplace(scale=self.scale, random_state=random_state).add(np.array([total]))[0])
+        return float(Gaussian(scale=self.scale, random_state=random_state).add(np.array([float(total)]))[0])
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,7 @@ class _Selected:
     best: _Scored
     guarantee: Guarantee
     account: Account
+    mechanism: dict[str, Any] | None
     held: int
     classes: NDArray[Any] | None
 
@@ -239,6 +244,9 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         Its noisy score: the share of the validation rows that it labels correctly, or one minus the mean absolute error
         as a share of ``error_bound``.
     guarantee_ : Guarantee
+    mechanism_ : dict or None
+        What the guarantee follows from, as JSON values: of each candidate's fit, of the scores' noise, of the number of
+        fits. All of it is public. :func:`privol.state.save_run` writes it for ``privol verify``.
     ledger_ : Ledger
     classes_ : ndarray
 
@@ -334,6 +342,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         self.best_index_ = found.best.index
         self.best_score_ = found.best.score / (_SHARE * found.held)
         self.guarantee_ = found.guarantee
+        self.mechanism_ = found.mechanism
         if found.classes is not None:
             self.classes_ = found.classes
         return self
@@ -363,6 +372,8 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
             raise InvalidParameter(f"validation={self.validation:g} of {n} rows leaves none to fit or none to score")
         shape = (rows.X.shape[1], n - held, 2 if classes is None else len(classes))
         budgets = [self._budget(candidate, one, classes, shape) for candidate in self.candidates]
+        made = [self._made(*each, classes, 0) for each in zip(self.candidates, budgets, strict=True)]
+        mechanism = self._mechanism([mechanism_of(each, *shape) for each in made], one, m, delta, n, held)
         bits = BitGenerator(self.random_state)
         guarantee = self._for_users(
             self._guarantee(whole, delta, n, held, adjacency, rows.conditions, bits), most, counting
@@ -377,7 +388,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
             account.ask()
         finally:
             account.close()
-        return _Selected(best, guarantee, account, held, classes)
+        return _Selected(best, guarantee, account, mechanism, held, classes)
 
     # ---- the candidates -----------------------------------------------------------------------------
 
@@ -427,6 +438,27 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
             f"candidates must have guarantees of {kinds}, proved for their epsilon; found {candidate!r}, of kind "
             f"{found[0]!r}; offline learners are purely private with delta=0"
         )
+
+    def _mechanism(
+        self, fits: Sequence[Any], one: _OneRun, m: int, delta: float, n: int, held: int
+    ) -> dict[str, Any] | None:
+        """Return the public record of all that may be fitted; None if a candidate's mechanism has none."""
+        if None in fits:
+            return None
+        return {
+            "first_row": 1,
+            "kind": "selection",
+            "adjacency": self.adjacency,
+            "rows": n,
+            "fitted_rows": n - held,
+            "scored_rows": held,
+            "repetitions": float(self.repetitions),
+            "m": m,
+            "delta": delta or None,
+            "score_bound": _SHARE,
+            "noise": {"law": "discrete_laplace" if one.mu is None else "gaussian", "scale": one.scale},
+            "fits": fits,
+        }
 
     def _best(
         self,

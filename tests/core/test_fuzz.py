@@ -10,10 +10,11 @@ import fuzz_doors
 import fuzz_records
 import fuzz_streams
 import pytest
-from mpmath import iv, mpf
 
+from privol import ObjectivePerturbation
 from privol._values import labels_of
 from privol.guarantees._arithmetic import times_up
+from privol.learners.views import mechanism_of
 from privol.verifying import checker
 
 CORPORA = Path(__file__).parent / "fuzz" / "corpora"
@@ -66,8 +67,10 @@ def test_past_findings_in_records_are_handled(tmp_path):
         "kind": "approximate", "parameter": 1.0, "slack": 1e-6, "unit": "row", "horizon": 10,
     }}  # fmt: skip
     account = checker._Account(opened)
-    account.found = [checker.Mechanism(lambda rows, _: rows * iv.mpf(1), "", (), True, mpf("1e-30"))]
-    assert account.law(3, 1).slack == pytest.approx(1e-30 * (1 + math.e + math.e**2))
+    account.found = [checker.mechanism_of(mechanism_of(ObjectivePerturbation(epsilon=1.0, delta=1e-30), 2, 100, 2))]
+    one = account.law(1, 1).slack
+    assert 1e-31 < one < 1e-30
+    assert account.law(3, 1).slack == pytest.approx(float(one) * (1 + math.e + math.e**2))
     assert account.law(2**53 + 1, 1).slack > 1
 
 

@@ -16,6 +16,7 @@ import pytest
 from mpi_jobs import codes, tasks, texts
 from objective_tools import kernel_square
 from part_rows import CASES, SIZES, Stream, found_of, leaf_learner, make, parts_of, rows_of, shown, step_learner
+from patience import WAIT
 
 from privol import ObjectivePerturbation, OutputPerturbation, open_stream
 from privol._core._newton import minimise
@@ -503,7 +504,7 @@ def test_the_same_bits_on_any_number_of_dask_workers(cluster, alone):
     workers, client = cluster
     for count in (1, 2, 4):
         workers.scale(count)
-        client.wait_for_workers(count)
+        client.wait_for_workers(count, timeout=WAIT)
         names = ("output",) if count < 4 else ("output", "custom", "wide")  # a loss that is pickled; many questions
         with DaskCrew.at(workers.scheduler_address) if count == 1 else contextlib.nullcontext(DaskCrew(client)) as crew:
             for name in names:
@@ -516,7 +517,7 @@ def test_a_dask_worker_that_is_killed_is_replaced(cluster, alone, monkeypatch, t
     """During reading, or in the middle of a step: others read its parts and give the same answers."""
     workers, client = cluster
     workers.scale(2)
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=WAIT)
     learner, kind = make("hinge")
     assert found_of(learner.fit_parts(parts_of(kind, {3: "dies"}, tmp_path), DaskCrew(client))) == alone["hinge"]
     assert len(list(tmp_path.glob("died-*"))) == 1
@@ -539,7 +540,7 @@ def test_a_dask_worker_that_is_killed_is_replaced(cluster, alone, monkeypatch, t
 def test_a_dask_worker_that_is_killed_in_an_online_run_is_replaced(kind, cluster, monkeypatch):
     workers, client = cluster
     workers.scale(2)
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=WAIT)
     monkeypatch.setattr(least_squares, "_AT_ONCE", 27 * 8)
 
     def fitted(crew):
@@ -571,7 +572,7 @@ def test_a_part_that_kills_every_worker_ends_the_fit(cluster, tmp_path):
     assert found.value.part == "two-1"
     assert found.value.worker.startswith("tcp://")
     assert ledger.committed.mu == 0
-    client.wait_for_workers(1)
+    client.wait_for_workers(1, timeout=WAIT)
     with pytest.raises(InvalidRow, match="part 'two-2': row 3, feature 1"):
         learner.fit_parts(parts_of(kind, {2: "nan"}), DaskCrew(client))
 

@@ -92,7 +92,7 @@ def test_only_the_release_remains():
     np.testing.assert_array_equal(copied.predict_proba(X), chosen.predict_proba(X))
     assert "_account" not in vars(copied)
     kept = set(vars(chosen)) - set(chosen.get_params())
-    assert kept == {"best_estimator_", "best_index_", "best_score_", "guarantee_", "classes_", "_account"}
+    assert kept == {"best_estimator_", "best_index_", "best_score_", "guarantee_", "mechanism_", "classes_", "_account"}
     assert not {"_counts", "_account", "_run"} & set(vars(chosen.best_estimator_))
 
 

@@ -16,8 +16,10 @@ from sklearn.base import clone
 
 from .._core._noise import Source
 from .._core._rows import squared_norms
+from ..calibration import mechanism_record, offline_record
 from ..guarantees import Guarantee
 from ..ledger import Account, Ledger, forget_clone
+from ..losses import get_loss
 from ._base import OnlineLearner
 from ._ledgered import LedgeredModel
 from ._model import Export
@@ -43,6 +45,7 @@ __all__ = [
     "fresh_copy",
     "horizon_of",
     "ledger_of",
+    "mechanism_of",
     "most_rows",
     "perturbed_model",
     "promise_of",
@@ -189,6 +192,30 @@ def class_weights(learner: Any, classes: NDArray[Any]) -> list[float] | None:
 def promise_of(learner: LedgeredModel, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
     """Return what a fit of this many rows would guarantee, before anything is spent."""
     return learner._promise(n_features, n_rows, n_classes)
+
+
+def mechanism_of(learner: LedgeredModel, n_features: int, n_rows: int, n_classes: int) -> dict[str, Any] | None:
+    """Return the record of the mechanism of a fit of this many rows; None where there is none.
+
+    It follows from public numbers alone, before or after the fit: JSON values, which ``privol verify`` reads.
+    """
+    if isinstance(learner, OfflineLearner):
+        offline = learner.calibrate(n_features, n_rows, n_classes)
+        return offline_record(
+            offline,
+            loss=getattr(offline, "loss", None) or get_loss(learner.loss),
+            rows=n_rows,
+            dim=n_features + bool(learner.fit_intercept),
+            intercept=bool(learner.fit_intercept),
+            x_bound=float(learner.x_bound),
+            y_bound=float(learner.y_bound),
+            adjacency=learner.adjacency,
+        )
+    learnt = learner._uses() * n_rows
+    horizon = learnt if learner.horizon is None else learner._needed_horizon()
+    plan = learner.calibrate(n_features, horizon, learner._default_release(whole=True), n_classes=n_classes)
+    early = plan.releases.only_last and learnt < plan.releases.last_row
+    return mechanism_record(plan, learnt if early else None)
 
 
 def promise_beside(learner: Learner, stream: Any, n_rows: int, n_classes: int) -> Guarantee:

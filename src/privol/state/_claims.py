@@ -8,19 +8,18 @@ import os
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from .. import __version__
 from .._files import write_atomically
-from ..calibration import mechanism_record, offline_record
+from ..calibration import mechanism_record
 from ..encoding import PrivateEncoder, encoding_record
 from ..errors import StateError
 from ..guarantees import Guarantee, compose_gdp, gdp_epsilon
 from ..learners import OfflineLearner, OnlineLearner
-from ..learners.views import account_of
+from ..learners.views import account_of, mechanism_of
 from ..ledger import Account, Ledger
-from ..losses import get_loss
-from ._models import Estimator, Learner, describe_parameters, save_model
+from ._models import Estimator, Learner, describe_parameters, plain, save_model
 
 __all__ = ["claims_of", "fit_record", "run_record", "save_run"]
 
@@ -76,22 +75,45 @@ def run_record(learner: OnlineLearner, first_row: int = 1) -> dict[str, Any] | N
 
 def fit_record(learner: OfflineLearner) -> dict[str, Any] | None:
     """Return the record of the mechanism of an offline learner's fit; None where there is none."""
-    classes, intercept = getattr(learner, "classes_", None), bool(learner.fit_intercept)
-    plan = learner.calibrate(learner.n_features_in_, learner.n_rows_, 2 if classes is None else len(classes))
-    found = offline_record(
-        plan,
-        loss=getattr(plan, "loss", None) or get_loss(learner.loss),
-        rows=learner.n_rows_,
-        dim=learner.n_features_in_ + intercept,
-        intercept=intercept,
-        x_bound=float(learner.x_bound),
-        y_bound=float(learner.y_bound),
-        adjacency=learner.adjacency,
-    )
+    classes = getattr(learner, "classes_", None)
+    found = mechanism_of(learner, learner.n_features_in_, learner.n_rows_, 2 if classes is None else len(classes))
     return None if found is None else {"first_row": 1, **found}
 
 
-def save_run(model: Learner | Estimator, directory: str | os.PathLike[str]) -> None:
+@runtime_checkable
+class Selection(Protocol):
+    """The best of some fits, as :class:`privol.tuning.PrivateSelection` has it once it has chosen."""
+
+    candidates: Sequence[Learner]
+    best_estimator_: Learner
+    guarantee_: Guarantee
+    mechanism_: dict[str, Any] | None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+
+
+def _selection_parameters(selection: Selection) -> dict[str, Any]:
+    """The parameters of a selection as JSON values, without those of its candidates that it sets itself."""
+    of_run = ("candidates", "ledger", "random_state")
+    given = {key: plain(x) for key, x in selection.get_params(deep=False).items() if key not in of_run}
+    found = [{"learner": type(each).__name__, **describe_parameters(each)} for each in selection.candidates]
+    own = [{key: x for key, x in each.items() if key not in ("epsilon", "adjacency")} for each in found]
+    return {**given, "candidates": own}
+
+
+def _what_ran(learner: Any, account: Account) -> dict[str, Any]:
+    """What was run, by the names of a run's record."""
+    found: dict[str, Any] = {"learner": type(learner).__name__}
+    if isinstance(learner, Selection):
+        guarantee = learner.guarantee_
+        found |= {"parameters": _selection_parameters(learner), "rows": guarantee.horizon}
+        return found | {"releases": guarantee.releases, "mechanism": learner.mechanism_}
+    online = isinstance(learner, OnlineLearner)
+    found |= {"parameters": describe_parameters(learner), "rows": learner.n_rows_, "releases": learner.n_releases_}
+    return found | {"mechanism": run_record(learner, account.rows[0]) if online else fit_record(learner)}
+
+
+def save_run(model: Learner | Estimator | Selection, directory: str | os.PathLike[str]) -> None:
     """Write what a model released, and what its run claims and spent, for whoever wants to check it.
 
     The files are public: ``model.json`` and ``model.npz`` of :func:`save_model`; ``run.json``, the numbers that noise
@@ -100,8 +122,8 @@ def save_run(model: Learner | Estimator, directory: str | os.PathLike[str]) -> N
 
     Parameters
     ----------
-    model : OnlineLearner, OfflineLearner, PrivateClassifier or PrivateRegressor
-        Whose run has ended.
+    model : OnlineLearner, OfflineLearner, PrivateClassifier, PrivateRegressor or PrivateSelection
+        Whose run has ended. Of a selection the released fit is the model.
     directory : path
         Made if it does not exist (its parent must); must hold no model, run or journal yet.
 
@@ -126,9 +148,10 @@ def save_run(model: Learner | Estimator, directory: str | os.PathLike[str]) -> N
     and ``privol verify monday`` in a shell.
     """
     learner: Any = getattr(model, "learner_", model)
+    released: Any = learner.best_estimator_ if isinstance(learner, Selection) else model
     encoder: PrivateEncoder | None = getattr(model, "encoder_", None)
     own = account_of(learner)
-    if own is None or not learner.n_releases_:
+    if own is None or not (released is not model or learner.n_releases_):
         raise StateError("there is no run of this process that has released a model: what is loaded or copied has none")
     accounts = [own] if encoder is None else [encoder.account_, own]
     if not all(account.closed for account in accounts):
@@ -139,19 +162,14 @@ def save_run(model: Learner | Estimator, directory: str | os.PathLike[str]) -> N
             raise FileExistsError(f"{folder / name} exists and is not overwritten")
     guarantee: Guarantee = learner.guarantee_
     reserved, users = claims_of(guarantee, accounts)
-    online = isinstance(learner, OnlineLearner)
     record = {
         "format": "privol.run",
         "version": 1,
         "privol": __version__,
         "status": "complete",
-        "learner": type(learner).__name__,
-        "parameters": describe_parameters(learner),
-        "rows": learner.n_rows_,
-        "releases": learner.n_releases_,
+        **_what_ran(learner, own),
         "summary": model.guarantee_.summary(),
         "guarantee": guarantee.to_record(),
-        "mechanism": run_record(learner, own.rows[0]) if online else fit_record(learner),
         "encoding": None if encoder is None else {"mechanism": encoding_record(encoder)},
         "sentence": model.guarantee_.sentence(),
         "users": users,
@@ -159,7 +177,7 @@ def save_run(model: Learner | Estimator, directory: str | os.PathLike[str]) -> N
         "private_metrics": None,
     }
     text = json.dumps(record, indent=1, allow_nan=False).encode() + b"\n"
-    save_model(model, folder)
+    save_model(released, folder)
     with closing(Ledger(adjacency=guarantee.adjacency, journal=folder / "ledger.jsonl")) as ledger:
         ledger.include(own.ledger, runs={account.plan_id for account in accounts})
     write_atomically(folder / "run.json", text)

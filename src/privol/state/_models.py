@@ -59,7 +59,7 @@ _LEFT_OUT = ("ledger", "random_state")
 # ---- parameters as JSON values ------------------------------------------------------------------------------
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return NumPy scalars and arrays as Python values, infinities as words: JSON has neither."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -67,7 +67,7 @@ def _plain(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    return [_plain(v) for v in value] if isinstance(value, (list, tuple, range)) else value
+    return [plain(v) for v in value] if isinstance(value, (list, tuple, range)) else value
 
 
 def _describe_set(domain: ConvexSet | None) -> dict[str, Any] | None:
@@ -76,7 +76,7 @@ def _describe_set(domain: ConvexSet | None) -> dict[str, Any] | None:
     for name, kind in _SETS.items():
         if type(domain) is kind:
             own = {"l2": ("radius",), "l1": ("radius",), "box": ("low", "high"), "simplex": ("total",), "space": ()}
-            return {"set": name, **{word: _plain(getattr(domain, word)) for word in own[name]}}
+            return {"set": name, **{word: plain(getattr(domain, word)) for word in own[name]}}
     raise InvalidParameter(f"domain {domain!r} cannot be written")
 
 
@@ -95,9 +95,9 @@ def describe_parameters(learner: Learner) -> dict[str, Any]:
     found: dict[str, Any] = learner.get_params(deep=False)
     if "mu" in found and found["mu"] is None:  # the value that was used, even if the default changes later
         found["epsilon"] = epsilon_of(learner)
-    record = {name: _plain(value) for name, value in found.items() if name not in (*_LEFT_OUT, "loss", "domain")}
+    record = {name: plain(value) for name, value in found.items() if name not in (*_LEFT_OUT, "loss", "domain")}
     if isinstance(found.get("class_weight"), Mapping):  # JSON objects have only strings as keys
-        record["class_weight"] = [[_plain(label), _plain(weight)] for label, weight in found["class_weight"].items()]
+        record["class_weight"] = [[plain(label), plain(weight)] for label, weight in found["class_weight"].items()]
     if "domain" in found:
         record["domain"] = _describe_set(found["domain"])
     if isinstance(found.get("topology"), (Topology, MixingSchedule)):

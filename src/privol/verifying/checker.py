@@ -1,7 +1,6 @@
 """An independent check of runs' guarantees: ``privol verify RUN...``, or by F.checker.verify(RUN), whatever folder F.
 
-Computes again what the recorded noise costs, in interval arithmetic. It trusts the record about which noise was drawn,
-and to what length gradients were clipped; what it has no proof for is not checked."""
+It trusts the record about the noise drawn and the clipping of gradients; what it has no proof for is not checked."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from .mechanisms import Mechanism, NotChecked, Record, delta_of_gdp, mechanism_o
 
 __all__ = ["Finding", "Unreadable", "verdict", "verify"]
 #: A double in a claim may be a unit below its square's root. How probable it is that two users' hashes are the same.
-SLACK, COLLISION, _TOLD = mpf(1) + mpf(2) ** -52, mpf(2) ** -72, ("x_bound", "y_bound", "fit_intercept")
+SLACK, COLLISION, _TOLD = mpf(1) + mpf(2) ** -52, mpf(2) ** -72, ("x_bound", "y_bound", "fit_intercept", "repetitions")
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)  # of a record
 #: A printed figure, and its subject (USER: a user as the run has them); all are rounded up.
 _PRINTED = r"epsilon (\S+)(?: \(?(?:at )?delta ([^ )]+)\)?)? for ((?:the presence of )?one [rU]\w+)(?= \(|;|$)"
@@ -98,8 +97,8 @@ class Law(namedtuple("Law", "kind parameter slack why", defaults=[mpf(0), ""])):
         return Finding(what, holds, f"{said}; {self.why or f'{self}, and {stated} is stated'}")
 
     def implies(self, what: str, epsilon: Any, delta: Any) -> Finding:
-        """Whether (epsilon, delta)-differential privacy follows."""
-        epsilon, delta, odds = mpf(epsilon), mpf(delta), mp.exp(self.parameter)  # odds of one random bit, the worst
+        """Whether (epsilon, delta)-differential privacy follows; the worst pure noise is a bit with these odds."""
+        epsilon, delta, odds = mpf(float(epsilon)), mpf(float(delta)), mp.exp(self.parameter)
         needed = self.slack if epsilon < mp.inf else mpf(0)  # an infinite epsilon promises nothing
         gdp, pure = self.kind == "gdp", max((odds - mp.exp(epsilon)) / (1 + odds), mpf(0))
         needed += delta_of_gdp(epsilon, self.parameter) if gdp else pure
@@ -133,13 +132,12 @@ class _Account:
         kind = "approximate" if found.slack is not None else "pure" if found.pure else "gdp"
         if spent and (self.rows == 0 or (found.most is not None and self.releases == 0)):
             return Law(kind, mpf(0))
-        one, why = upper(found.price(1, 1)), ""
-        price = partial(found.first, n=self.releases) if spent and found.first is not None else found.price
+        price = partial(found.few, n=self.releases) if spent and found.few is not None else found.price
         try:
-            cost = upper(price(rows, apart))
+            cost, why = upper(price(rows, apart)), ""
         except NotChecked as error:
-            cost, why = rows * one, str(error)
-        return Law(kind, cost, found.slack * mp.expm1(rows * one) / mp.expm1(one) if found.slack else mpf(0), why)
+            cost, why = rows * upper(found.price(1, 1)), str(error)
+        return Law(kind, cost, found.slack(rows) if found.slack else mpf(0), why)
 
     def read(self, record: Record, run: Record) -> Iterator[Finding]:
         """The findings on the mechanism of a record: whether its noise and its charge, for a run's rows, suffice."""
@@ -167,8 +165,7 @@ def _groups(accounts: Sequence[_Account]) -> list[list[_Account]]:
 
 
 def _whole(accounts: Sequence[_Account], rows: int, apart: int, spent: bool = False) -> Law:
-    """The joint cost of accounts, for rows of a user in the worst division among those that have no row in common, for
-    one row by the most expensive of these (phases.md; participation.md, 8)."""
+    """The joint cost, for the worst division of rows among separate accounts (phases.md; participation.md, 8)."""
     if len(groups := _groups(accounts)) > 1:
         costs = [_whole(each, rows, apart, spent) for each in groups]
         return Law("gdp", mp.sqrt(sum(law.mu**2 for law in costs)), why=max(law.why for law in costs))
@@ -216,9 +213,8 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
     if not guarantee["private"]:
         yield Finding("bits", False, "the noise is of a known seed: whoever has it can take it off")
     of = {run["learner"]: run.get("mechanism"), "PrivateEncoder": (run.get("encoding") or {}).get("mechanism")}
-    if run.get("private_metrics") is not None and run.get("mechanism") is not None:
-        own = {key: run["private_metrics"][key] for key in ("std", "window_rows")}
-        of["PrivateMetrics"] = {**run["mechanism"], **own, "kind": "windows"}
+    if (paid := run.get("private_metrics")) is not None and run.get("mechanism") is not None:
+        of["PrivateMetrics"] = {**run["mechanism"], "kind": "windows", **{k: paid[k] for k in ("std", "window_rows")}}
     for account in accounts:
         name, said, record = account.name, account.said, of.pop(account.name, None)
         same = set(guarantee) if name == run["learner"] else {"adjacency", "unit", "rows_per_user", "private"}
@@ -228,8 +224,9 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
             other = said["adjacency"] != record["adjacency"] or said.get("leakage") not in (None, record.get("leakage"))
             if other or any(said.get(key) != guarantee[key] for key in same):
                 yield Finding(name, False, "its account has another guarantee, or relation of streams, than the run")
-            told = {"fit_intercept": record.get("intercept"), **record}
-            if name == run["learner"] and any(run["parameters"].get(key) not in (None, told.get(key)) for key in _TOLD):
+            told = [{"fit_intercept": each.get("intercept"), **each} for each in (record, *record.get("fits", ()))]
+            asked = [run["parameters"], *run["parameters"].get("candidates", ())] if name == run["learner"] else told
+            if any(a.get(key) not in (None, b.get(key)) for a, b in zip(asked, told, strict=True) for key in _TOLD):
                 yield Finding(name, False, "its mechanism has other bounds of rows than its parameters")
             yield from account.read(record, run if name == run["learner"] and "ranks" not in run else {})
         except NotChecked as error:

@@ -17,7 +17,7 @@ Record = Mapping[str, Any]
 UNIT, OUT = iv.mpf(1) / 2**53, 1.0 + 2.0**-42
 #: Of a record, numbers that count something, numbers that may be 0 (others are above it), and what is no number.
 _COUNTS = ["rows", "rows_of_step", "steps", "histograms", "uses", "nodes", "outputs", "dimension", "first_row", "row"]
-_COUNTS += ["last_row", "report_dimension", "window_rows", "height", "ones", "bandwidth"]
+_COUNTS += ["last_row", "report_dimension", "window_rows", "height", "ones", "bandwidth", "m"]
 _OR_NONE, _FLAGS = ("every", "grid", "gradient_norm", "curvature", "rounding"), ("cut", "intercept", "constrained")
 #: Integers that stand for real numbers are in units of 1 / ONE. Limits: numbers, divided rows, exact distances back.
 ONE, _MOST_NUMBERS, _MOST_DIVIDED, _BACK = 1 << 128, 1 << 21, 128, 8
@@ -28,11 +28,11 @@ class NotChecked(Exception):
 
 
 class Mechanism(
-    namedtuple("Mechanism", "price said facts pure slack most first ends", defaults=[(), False, None, None, None, None])
+    namedtuple("Mechanism", "price said facts pure slack most few ends", defaults=[(), False, None, None, None, None])
 ):
     """What a mechanism costs: ``price``, by rows of a user and their distance, is a mu, or an epsilon if ``pure``, and
-    NotChecked if only their number times that of one is known; ``slack``: of what is proved at one delta, that delta;
-    ``most``: releases that it is the price of; ``first``: that of a number of the first; ``ends``: rows before one."""
+    NotChecked if only their number times that of one is known; ``slack``: of what is proved at one delta, that by rows;
+    ``most``: releases that it is the price of; ``few``: that of the first n of them; ``ends``: rows before one."""
 
 
 def mechanism_of(record: Record) -> Mechanism:
@@ -69,9 +69,7 @@ def _root(falls: Callable[..., Any], given: Callable[[Any], Sequence[Any]] = lam
     for _ in range(100):
         middle = (low + high) / 2
         found = falls(iv.mpf(middle), *given(iv.mpf(middle)))
-        if mpf(found.a) <= 0 <= upper(found):
-            break
-        low, high = (middle, high) if mpf(found.a) > 0 else (low, middle)
+        low, high = middle if mpf(found.a) > 0 else low, middle if upper(found) < 0 else high
     return iv.mpf([low, high])
 
 
@@ -81,10 +79,17 @@ def delta_of_gdp(epsilon: Any, mu: Any) -> Any:
     return mp.ncdf(-epsilon / mu + mu / 2) - mp.exp(epsilon) * mp.ncdf(-epsilon / mu - mu / 2) + mpf(10) ** -45
 
 
+def _best_of(m: int, delta: Any, mu: Any) -> Any:
+    """Epsilon of the best of about (m - 1) / ln m runs of mu-GDP (selection.md, 3)."""
+    share, start = mpf((iv.log(m) * delta / (m - 1)).a), mp.sqrt(2) * mp.erfinv(mpf(2) / m - 1) + mpf(10) ** -40
+    most = mu * mu / 2 + mu * mp.sqrt(-2 * mp.log(share))  # by the Gaussian tail
+    one = _root(lambda x: iv.mpf(delta_of_gdp(most * upper(x), mu) - share))
+    return iv.mpf(most) * one + iv.log(m * iv.mpf(mp.ncdf(start + mu)))
+
+
 def worst_places(parts: Iterable[Any], rows: int, apart: int, most: int = _MOST_DIVIDED, barred: int = 0) -> Any:
-    """The largest sums of the costs of a user's rows in parts of a stream, by their number and by the places that they
-    bar behind: each part has a length, a number of equal parts, the cost by rows there, and, where places in it matter,
-    their own largest sums, by the places that are barred in it and the most rows. Rows are as early as possible."""
+    """Largest costs of a user's rows in parts of a stream, by their number and by how many places they bar behind.
+    A part: length, times, cost by rows and, where places in it matter, its own such sums by places barred and rows."""
     if rows > most:
         raise NotChecked(f"divisions of {rows:,} rows of a user among parts of the stream")
     known: dict[tuple[int, int], Any] = {(0, barred): 0}
@@ -93,7 +98,7 @@ def worst_places(parts: Iterable[Any], rows: int, apart: int, most: int = _MOST_
             found: dict[tuple[int, int], Any] = {}
             for (before, near), best in known.items():
                 fits = min(max(0, (length - 1 - near) // apart + 1), rows - before)
-                early = ((m, max(near + m * apart - length, 0)) for m in range(fits + 1))
+                early = ((m, max(near + m * apart - length, 0)) for m in range(fits + 1))  # as early as possible
                 for (m, out), more in (inside[0](near, fits) if inside else dict.fromkeys(early, 0)).items():
                     found[before + m, out] = max(found.get((before + m, out), 0), best + more + (cost(m) if m else 0))
             kept, most_of = dict[tuple[int, int], Any](), dict[int, Any]()
@@ -202,14 +207,13 @@ class Design:
 
     def rounding(self) -> Any:
         """The largest distance of a step's vector as computed from the real one."""
-        n, gain, drift = len(self.terms) if self.name == "banded" else self.steps, iv.mpf(1), iv.mpf(0)
         if self.terms:
+            n = len(self.terms) if self.name == "banded" else self.steps
             factor = 2 * (n - 1) if self.name == "banded" else (5 if self.of["decay"] == 1.0 else 6) * n + 1
-            return UNIT * iv.mpf("1.05") * factor * (1 + 2 * iv.sqrt(iv.mpf(n) / iv.pi))
-        for rate, weight in self.pairs:
-            reach = min(iv.mpf(n - 1), 1 / (1 - rate), key=upper)
-            gain, drift = gain + weight * reach, drift + weight * reach**2
-        return UNIT * (iv.mpf("1.05") * (len(self.pairs) + 1) * gain + iv.mpf("2.1") * drift) if self.pairs else 0
+            return UNIT * iv.mpf("1.05") * factor * (1 + 2 * iv.sqrt(n / iv.pi))
+        reaches = [(weight, min(iv.mpf(self.steps - 1), 1 / (1 - rate), key=upper)) for rate, weight in self.pairs]
+        gain, drift = (sum(weight * reach**power for weight, reach in reaches) for power in (1, 2))
+        return UNIT * (iv.mpf("1.05") * (len(reaches) + 1) * (1 + gain) + iv.mpf("2.1") * drift) if reaches else 0
 
     def product(self, lag: int, left: int) -> int:
         """Product of two columns ``lag`` steps apart, the later with ``left`` rows; in units of 1 / ONE, rounded up."""
@@ -221,10 +225,9 @@ class Design:
                     raise NotChecked(f"{self.steps:,} steps of {self.name} sums, at {len(self.sums) + 1} distances")
                 self.sums[lag] = [0, *accumulate(map(int.__mul__, self.terms, self.terms[lag:]))]
             return -(-self.sums[lag][min(left, len(self.sums[lag]) - 1)] // ONE)
-        found = iv.mpf(0 if lag else 1)
-        for (rate, _), power, series in zip(self.pairs, self.powers(lag), self.series(left - 1), strict=True):
-            found += power * (series + (1 / rate if lag else 0))
-        return int(mp.ceil(upper(found) * ONE))
+        terms = zip(self.pairs, self.powers(lag), self.series(left - 1), strict=True)
+        parts = (power * (series + (1 / rate if lag else 0)) for (rate, _), power, series in terms)
+        return int(mp.ceil(upper(sum(parts, iv.mpf(0 if lag else 1))) * ONE))
 
     def pattern(self, rows: int, apart: int, leaf: int) -> Any:
         """Square of the joint effect of equal rows of a user in the worst pattern, in steps of ``leaf`` rows."""
@@ -296,10 +299,9 @@ class _Reader:
         if of["cut"]:
             return ball
         dim, weight, (loss, row) = of["dimension"], iv.mpf(of["weight"]), self.loss_and_row()
-        point = iv.mpf(of["radius"]) * (1 + 2 * (_lanes(dim, 24) + 16 * iv.sqrt(iv.mpf(dim)) * UNIT))
-        predictions = 4 * (loss.bend or 0) * row * _lanes(dim) * row * point
-        apart = (1 + 4 * _lanes(dim, 8)) * loss.width(row * point, 2) + predictions
-        if mpf((weight * row * loss.slope(row * point)[0]).a) > mpf(of["gradient_bound"]):
+        score = row * of["radius"] * (1 + 2 * (_lanes(dim, 24) + 16 * iv.sqrt(dim) * UNIT))  # its rounding moves slopes
+        apart = (1 + 4 * _lanes(dim, 8)) * loss.width(score, 2) + 4 * (loss.bend or 0) * row * _lanes(dim) * score
+        if mpf((weight * row * loss.slope(score)[0]).a) > mpf(of["gradient_bound"]):
             raise ValueError("gradients longer than their bound, and none is cut")
         return ball if of["outputs"] > 1 or self.streams == 1 else min(ball, weight * row * apart, key=upper)
 
@@ -310,35 +312,31 @@ class _Reader:
 
     def of_sums_of_moments(self) -> Mechanism:
         """Prefix sums of v v^T and c v, |v| <= 1 and |c| <= 1, as one vector (least_squares.md, 2 and 3)."""
-        dim, root = self.of["dimension"], iv.sqrt(iv.mpf(2))
+        dim, root = self.of["dimension"], iv.sqrt(2)
         return self.sums(root, 3 / root if self.streams == 2 else root, (dim + 128) * UNIT, dim * (dim + 1) // 2 + dim)
 
-    def sums(self, bound: Any, change: Any, rounding: Any, dim: int) -> Mechanism:
+    def sums(self, bound: Any, change: Any, error: Any, dim: int) -> Mechanism:
         """Sums of rows that are at most ``bound`` long and move by ``change`` (recursions.md)."""
         if self.of.get("epochs") is not None:  # a row is in one epoch (prefix.md, 6)
             own = [{"noise": epoch["noise"], "rows": epoch["rows"], "epochs": None} for epoch in self.of["epochs"]]
-            found = [_Reader({**self.of, **epoch}).sums(bound, change, rounding, dim) for epoch in own]
-
-            def most(rows: int, apart: int) -> Any:  # of epochs like the last one there may be any number
-                costs = [cache(lambda m, each=each: upper(each.price(m, apart)) ** 2) for each in found]
-                places = worst_places([(rows, 1, c) for c in costs] + [(rows, rows, costs[-1])], rows, 1)
-                return iv.sqrt(iv.mpf(max(places.values())))
-
-            return Mechanism(most, found[0].said, [*chain.from_iterable(each.facts for each in found)])
-        noise, leaf, n = self.of["noise"], self.of["rows_of_step"], self.of["rows"]
-        design, sigma = Design(noise["design"]), mpf(noise["sigma"])
-        steps, excess = design.steps, rounding + 4 * _lanes(dim, 8)
-        radius = bound * (1 + excess)
-        one = min(radius * self.streams, change + excess * bound * self.streams, key=upper)
+            found = [_Reader({**self.of, **epoch}).sums(bound, change, error, dim) for epoch in own]
+            costs = cache(lambda b: [cache(lambda m, each=each: upper(each.price(m, b)) ** 2) for each in found])
+            # of epochs like the last one there may be any number
+            parts = cache(lambda rows, b: [(rows, 1, cost) for cost in costs(b)] + [(rows, rows, costs(b)[-1])])
+            price = cache(lambda m, b: iv.sqrt(max(worst_places(parts(m, b), m, 1).values())))
+            return Mechanism(price, found[0].said, [*chain.from_iterable(each.facts for each in found)])
+        noise, leaf, n, excess = self.of["noise"], self.of["rows_of_step"], self.of["rows"], error + 4 * _lanes(dim, 8)
+        design, sigma, radius = Design(noise["design"]), mpf(noise["sigma"]), bound * (1 + excess)
+        steps, one = design.steps, min(radius * self.streams, change + excess * bound * self.streams, key=upper)
         facts = [("horizon", steps * leaf >= n, f"{steps:,} steps of {leaf:,} rows for {n:,} rows")]
         if design.intervals:
             grid, fits = iv.mpf(noise["grid"]), steps * leaf * upper(radius) <= mpf(2) ** 61 * mpf(noise["grid"])
             facts.append(("integers", fits and noise["grid"] <= noise["lattice"], f"grid {noise['grid']:.6g}"))
             if self.streams == 2:  # truncation keeps a ball, and adds less than a grid a coordinate to a distance
-                one = min(radius * 2, one + iv.sqrt(iv.mpf(dim)) * grid, key=upper)
+                one = min(radius * 2, one + iv.sqrt(dim) * grid, key=upper)
         else:
             one += iv.mpf("2.1") * (leaf - 1) * UNIT * leaf * radius
-        drift = 2 * iv.sqrt(iv.mpf(steps)) * design.rounding() * leaf * radius
+        drift = 2 * iv.sqrt(steps) * design.rounding() * leaf * radius
         square, said = cache(partial(design.pattern, leaf=leaf)), f"std {float(sigma):.8g} of {design.name} sums"
         return Mechanism(lambda m, b: (iv.sqrt(square(m, b)) * one + drift) / sigma, said, facts)
 
@@ -352,38 +350,36 @@ class _Reader:
     def of_windows(self) -> Mechanism:
         """Noisy totals of windows of two numbers of a row, from 0 to 1, for a null row 1/2 (metrics.md, 2)."""
         std, window, n = mpf(self.of["std"]), self.of["window_rows"], self.of["rows"]
-        one, said = iv.sqrt(iv.mpf(2)) * self.streams / 2 / std, f"std {float(std):.8g} of a total"
+        one, said = iv.sqrt(2) * self.streams / 2 / std, f"std {float(std):.8g} of a total"
         return Mechanism(lambda m, b: iv.sqrt(_in_steps(n, window, m, b)) * one, said, most=-(-n // window))
 
     def path(self) -> tuple[Path, list[Any]]:
         """How secret iterates in a bounded set move (iterates.md, 2 and 4)."""
         of, (loss, row) = self.of, self.loss_and_row()
-        wide = {"L2Ball": 2, "L1Ball": 2, "Simplex": iv.sqrt(iv.mpf(2)), "Box": iv.mpf(of["diameter"]) / of["radius"]}
+        wide = {"L2Ball": 2, "L1Ball": 2, "Simplex": iv.sqrt(2), "Box": iv.mpf(of["diameter"]) / of["radius"]}
         if of["set"] not in wide or of["weight"] != 1.0 or of["outputs"] != 1:
             raise NotChecked(f"iterates in a set of kind {of['set']!r}, or of weighted classes")
-        dim, n, refresh, facts, curve = of["dimension"], of["rows"], of["refresh"], [], iv.mpf(0)
+        dim, n, refresh = of["dimension"], of["rows"], of["refresh"]
         r, l2, first = (iv.mpf(of[key]) for key in ("radius", "l2", "first_weight"))
         ball, gradient = of["set"] == "L2Ball", {"gradient": True, "implicit": False}[of["update"]]
-        inside, lanes, sets = of["constrained"] and ball, _lanes(dim) / UNIT, 16 * iv.sqrt(iv.mpf(dim)) + 16
+        inside, lanes, sets = of["constrained"] and ball, _lanes(dim) / UNIT, 16 * iv.sqrt(dim) + 16
         drift, base, step = refresh * (4 * lanes + 12), iv.mpf(refresh) * 3 / 2 + 6 * lanes + 40, iv.mpf(32)
         drift, base, step = (drift, base, step) if ball else (iv.mpf(0), 2 * lanes + 20 + sets, 36 + sets)  # no norm
         longer = 1 + iv.mpf("1.01") * UNIT * (base + drift if ball else sets)
         score, slack = row * r * longer if gradient or inside else None, (1 + 4 * _lanes(dim, 8)) * row
         diameter, steepest = slack * loss.width(score, self.streams), slack * loss.slope(score)[0]
-        if gradient or inside:
-            if loss.bend is None:
-                raise NotChecked(f"steps of the {of['loss']['name']} loss that need a smooth one")
-            curve = loss.bend * row * slack
-        if gradient:  # otherwise a step along the gradient is no contraction
-            facts.append(("steps", upper(curve / 2) <= of["first_weight"], f"A_0 {float(of['first_weight']):.8g}"))
+        if (gradient or inside) and loss.bend is None:
+            raise NotChecked(f"steps of the {of['loss']['name']} loss that need a smooth one")
+        curve = (loss.bend or 0) * row * slack  # from twice A_0 on, a step along the gradient is no contraction
+        steps = "steps", upper(curve / 2) <= of["first_weight"], f"A_0 {float(of['first_weight']):.8g}"
         root, bent = {"constant": False, "inverse_sqrt": True}[of["l2_schedule"]], curve if inside else 0
-        ratio, early = (first + l2 * (2 * iv.sqrt(iv.mpf(t)) if root else t) for t in (1, 4 * refresh))
-        inverse = 1 / first + (iv.sqrt(iv.mpf(n)) if root else iv.log((first + l2 * n) / first)) / l2
+        ratio, early = (first + l2 * (2 * iv.sqrt(t) if root else t) for t in (1, 4 * refresh))
+        inverse = 1 / first + (iv.sqrt(n) if root else iv.log((first + l2 * n) / first)) / l2
         e0 = drift * r * 2 * refresh * early + bent * drift * (2 * refresh * r + steepest * inverse)
         e1 = (drift + lanes + step) * ratio / first * steepest + bent * base * r
         bounds = (diameter, *(iv.mpf("2.02") * UNIT * e for e in (e0, e1, base * r)), wide[of["set"]] * r * longer)
         diameter, *rounding, cap = (math.nextafter(float(upper(x)), math.inf) for x in bounds)
-        return Path(of["first_weight"], of["l2"], root, diameter, rounding, cap), facts
+        return Path(of["first_weight"], of["l2"], root, diameter, rounding, cap), [steps] if gradient else []
 
     def of_iterates(self) -> Mechanism:
         """Released iterates: each moves by the effect of one row, and squares add up (iterates.md, 2)."""
@@ -401,11 +397,9 @@ class _Reader:
             facts.append(("law of the noise", all(abs(a / b - 1.0) < 1e-12 for a, b in ends), f"{noise['shape']!r}"))
         costs = [(t, path.moved(t) / std) for t, std in zip(rows, stds, strict=True)]
         said = f"std {float(stds[0]):.8g} to {float(stds[-1]):.8g} of {len(rows):,} model(s)"
-
-        def price(m: int, apart: int, n: int | None = None) -> Any:
-            return iv.mpf(math.sqrt(math.fsum((min(m, (t - 1) // apart + 1) * x) ** 2 for t, x in costs[:n])) * OUT)
-
-        return Mechanism(price, said, facts, most=len(rows), first=price, ends=noise.get("row"))
+        square = cache(lambda m, b, n: math.fsum((min(m, (t - 1) // b + 1) * x) ** 2 for t, x in costs[:n]))
+        price = cache(lambda m, b, n=None: iv.mpf(math.sqrt(square(m, b, n)) * OUT))
+        return Mechanism(price, said, facts, most=len(rows), few=price, ends=noise.get("row"))
 
     def of_average(self) -> Mechanism:
         """The average of all iterates, once (offline.md, 3)."""
@@ -419,10 +413,9 @@ class _Reader:
             later += shares[t + 1] / path.weight(t)
             narrow = max(narrow, min(path.diameter, path.cap * path.weight(t)) * later)
         one, whole, total = narrow + path.charge(n) * later, sum(shares[1:]), math.fsum(parts)
-        adding = iv.mpf("2.02") * (n + 24) * UNIT * self.of["radius"]
         fewer = cache(lambda m: math.fsum((m - t) * x for t, x in enumerate(parts[: m - 1], 1)))  # t rows change by t
         moved = cache(lambda m: min(m * min(total, one), m * total - fewer(m)) / whole * (OUT + n * 2.0**-52))
-        return self.once(lambda m: iv.mpf(moved(m)) + adding, facts)
+        return self.once(lambda m: iv.mpf(moved(m)) + iv.mpf("2.02") * (n + 24) * UNIT * self.of["radius"], facts)
 
     def once(self, moved: Callable[[int], Any], facts: list[Any]) -> Mechanism:
         """A vector with noise, which rows move by a given length; for pure noise epsilons add up."""
@@ -437,7 +430,7 @@ class _Reader:
         rate = total / of["rows"]  # norms of minimisers fill an interval from 0 ("The ball"): logarithms are tried
         x = _root(lambda _, r: loss.pull(row * r) - rate * r * r, lambda x: [iv.mpf(2) ** (800 * x - 400)])
         diameter = row * loss.width(row * iv.mpf(2) ** (800 * upper(x) - 400), self.streams)
-        moved = iv.sqrt(iv.mpf(of["outputs"])) * (diameter + 2 * iv.mpf(of["gradient_norm"])) / total
+        moved = iv.sqrt(of["outputs"]) * (diameter + 2 * iv.mpf(of["gradient_norm"])) / total
         if of["scaled_to"] is not None:
             radius, excess = iv.mpf(of["scaled_to"]), 2 * _lanes(of["outputs"] * of["dimension"], 32)
             moved = min(moved + excess * radius, 2 * radius, key=upper) * (1 + excess)
@@ -446,13 +439,12 @@ class _Reader:
     def of_objective(self) -> Mechanism:
         """A minimiser whose objective has a random linear term, with little noise on it (offline.md, 4 to 7)."""
         of, noise, (loss, row), k = self.of, self.of["noise"], self.loss_and_row(offline=True), self.of["outputs"]
-        total, logistic = iv.mpf(of["l2_sum"]), loss.offset is None
-        share = row * loss.slope(None)[0] / iv.mpf(noise["scale"])
-        error = iv.mpf(of["gradient_norm"]) + iv.mpf(noise["step"]) * iv.sqrt(iv.mpf(of["dimension"])) / 2
-        final = 2 * iv.sqrt(iv.mpf(k)) * error / total / noise["final_scale"]
+        total, logistic, share = iv.mpf(of["l2_sum"]), loss.offset is None, row * loss.slope(None)[0] / noise["scale"]
+        error = of["gradient_norm"] + noise["step"] * iv.sqrt(of["dimension"]) / 2
+        final = 2 * iv.sqrt(k) * error / total / noise["final_scale"]
         said = f"{noise['law']} noise of scale {float(noise['scale']):.8g} in the objective"
         if noise["law"] == "l2_laplace":
-            t, p, curve = share * iv.sqrt(iv.mpf(k)), iv.mpf(1), row * row / total
+            t, p, curve = share * iv.sqrt(k), iv.mpf(1), row * row / total
             if logistic:  # the largest of a concave function of p; the curvature is p (1 - p)
                 p = _root(lambda p: t * (1 + curve * p * (1 - p)) + k * curve * (1 - 2 * p))
             curve *= iv.mpf(p.b) * (1 - iv.mpf(p.a)) if logistic else loss.bend
@@ -460,17 +452,18 @@ class _Reader:
             return Mechanism(lambda m, _: m * cost, said, pure=True, most=1, ends=of["rows"])
         if k > 1 and not loss.one_sided:
             raise NotChecked("several outputs whose slopes have both signs")
-        left = mpf((iv.mpf(noise["epsilon"]) - k * iv.log(1 + row * row * loss.bend / total)).a)
+        left = mpf((noise["epsilon"] - k * iv.log(1 + row * row * loss.bend / total)).a)
         shifts = [[(math.comb(k, i), i) for i in range(1, k + 1)] if loss.one_sided else [(2, 1)]]  # squares, in R L
         if self.streams == 2 and loss.one_sided:
             both = [(i, j) for i in range(k + 1) for j in range(k - i + 1) if i + j]
             shifts = [[(math.comb(k, i) * math.comb(k - i, j) * 2**j, 4 * i + j) for i, j in both]]
         elif self.streams == 2:
             shifts = [[(2, high), (2, 4 - low)] for low, high in pairwise(2 + iv.mpf(i) / 32 for i in range(65))]
-        delta = max(sum(n * delta_of_gdp(left, upper(iv.sqrt(iv.mpf(x)) * share)) for n, x in each) for each in shifts)
+        delta = max(sum(n * delta_of_gdp(left, upper(iv.sqrt(x) * share)) for n, x in each) for each in shifts)
         delta = delta + delta_of_gdp(noise["final_epsilon"], upper(final)) if left > 0 else mpf(1)
-        epsilon = iv.mpf(noise["epsilon"]) + iv.mpf(noise["final_epsilon"])
-        return Mechanism(lambda m, _: m * epsilon, said, (), True, delta, most=1, ends=of["rows"])
+        one = iv.mpf(noise["epsilon"]) + noise["final_epsilon"]
+        price, slack = (lambda m, _: m * one), (lambda m: delta * mp.expm1(m * upper(one)) / mp.expm1(upper(one)))
+        return Mechanism(price, said, (), True, slack, most=1, ends=of["rows"])
 
     def of_messages(self) -> Mechanism:
         """The messages of a network's nodes: a row is in one message of an epoch (network.md, 3 and 4)."""
@@ -489,32 +482,42 @@ class _Reader:
         """A number of uses of a row in one randomizer each, of vectors that are clipped to a bound (reports.md)."""
         noise, dim, facts = self.of["noise"], self.of["report_dimension"], list[Any]()
         law, scale = noise["law"], iv.mpf(noise["scale"])
-        longest = (bound or iv.mpf(self.of["report_bound"])) * (1 + (dim + 64) * UNIT * iv.mpf("1.000001"))
-        if law == "cap":
-            one = -iv.log(1 - iv.mpf(noise["threshold"]) / 2**64)
-        elif law == "sign":
-            one = iv.log((2**63 + iv.mpf(noise["threshold"])) / (2**63 - iv.mpf(noise["threshold"])))
+        longest = (bound or self.of["report_bound"]) * (1 + (dim + 64) * UNIT * iv.mpf("1.000001"))
+        if law in ("cap", "sign"):  # how probable one side is, in units of 2^-64
+            far = iv.mpf(noise["threshold"])
+            one = iv.log(2**64 / (2**64 - far)) if law == "cap" else iv.log((2**63 + far) / (2**63 - far))
         else:
-            root = {"gaussian": 1, "l2_laplace": 1, "laplace": iv.sqrt(iv.mpf(dim))}[law]
-            one = self.streams * longest * root / scale
-        if self.of["leakage"] is not None:
-            told = upper(iv.mpf(dim) / 2 * iv.log(1 + longest**2 / (dim * scale**2)))
-            within = law == "gaussian" and told <= mpf(self.of["leakage"])
-            facts.append(("nats", within, f"{float(told):.8g} of {float(self.of['leakage']):.8g}"))
-        price = (lambda m, _: iv.sqrt(iv.mpf(m * uses)) * one) if law == "gaussian" else (lambda m, _: m * uses * one)
+            one = self.streams * longest / scale * {"gaussian": 1, "l2_laplace": 1, "laplace": iv.sqrt(dim)}[law]
+        if (most := self.of["leakage"]) is not None:
+            told = upper(dim * iv.log(1 + longest**2 / (dim * scale**2)) / 2)
+            facts.append(("nats", law == "gaussian" and told <= most, f"{float(told):.8g} of {float(most):.8g}"))
+        price = (lambda m, _: iv.sqrt(m * uses) * one) if law == "gaussian" else (lambda m, _: m * uses * one)
         return Mechanism(price, f"{law} noise of scale {float(noise['scale']):.8g}", facts, law != "gaussian")
 
     def of_histograms(self) -> Mechanism:
         """Histograms in phases on separate rows: a row is in one cell of each histogram of its phase (encoding.md)."""
-        at, facts, costs, phases = 1, [], [], self.of["phases"]
+        at, facts, phases = 1, [], self.of["phases"]
         for phase in phases:
-            costs.append(iv.sqrt(iv.mpf(phase["histograms"] * self.streams)) / iv.mpf(phase["std"]))
             apart = phase["first_row"] == at and min(phase["rows"], phase["histograms"]) >= 1
             at += phase["rows"]
             facts.append((f"phase {phase['name']!r}", apart, f"rows {phase['first_row']:,} to {at - 1:,}"))
         facts.append(("rows", at - 1 == self.of["rows"], f"{at - 1:,} in its phases, {self.of['rows']:,} stated"))
-        parts, one = [(phase["rows"], 1, lambda m: m * m) for phase in phases], max(costs, key=upper)
-        said = f"the noise of {len(costs)} phase(s)"
-        return Mechanism(
-            lambda m, b: iv.sqrt(iv.mpf(max(worst_places(parts, m, b, 1 << 10).values()))) * one, said, facts
-        )
+        parts, said = [(phase["rows"], 1, lambda m: m * m) for phase in phases], f"the noise of {len(phases)} phase(s)"
+        one = max((iv.sqrt(phase["histograms"] * self.streams) / phase["std"] for phase in phases), key=upper)
+        return Mechanism(lambda m, b: iv.sqrt(max(worst_places(parts, m, b, 1 << 10).values())) * one, said, facts)
+
+    def of_selection(self) -> Mechanism:
+        """The best of random fits to the first rows, by noisy scores on the last ones (selection.md)."""
+        of, noise, m, fits = self.of, self.of["noise"], self.of["m"], [*map(mechanism_of, self.of["fits"])]
+        pure, scored = {"gaussian": False, "discrete_laplace": True}[noise["law"]], of["scored_rows"]
+        kinds = [(fit.pure, upper(fit.price(1, 1))) for fit in fits if fit.slack is None and fit.pure >= pure]
+        if len(kinds) < len(fits) or {each["adjacency"] for each in of["fits"]} != {of["adjacency"]}:
+            raise ValueError("a fit of another relation of streams, or of another kind of guarantee")
+        mus = [2 * mp.sqrt(2) * mp.erfinv(mp.tanh(x / 2)) if own > pure else x for own, x in kinds]  # as of a Law
+        one = max(*mus, upper(iv.mpf(of["score_bound"]) / noise["scale"]))
+        facts = [*chain.from_iterable(fit.facts for fit in fits)]
+        facts.append(("rows", of["fitted_rows"] + scored == of["rows"], f"{scored:,} that are scored"))
+        facts.append(("fits", upper((m - 1) / iv.log(m)) >= of["repetitions"], f"m is {m:,}"))
+        price = (lambda k, _: 2 * k * iv.mpf(one)) if pure else (lambda k, _: _best_of(m, of["delta"], k * one))
+        slack, said = (lambda _: mpf(of["delta"])), f"{noise['law']} noise of scale {noise['scale']:.8g} on scores"
+        return Mechanism(price, said, facts, True, None if pure else slack, most=1, ends=of["rows"])
