@@ -148,6 +148,13 @@ def test_tables_with_several_classes(many, epsilon):
     assert assert_same(model, many, feeds_of(many)) > 0.99 * N
 
 
+def test_labels_in_an_array_of_objects(many):
+    few = table(4000)
+    y = np.array(auto_tools.labels_of(few), dtype=object)
+    model = PrivateClassifier(epsilon=20.0, classes=np.array(["well", "ill"], dtype=object)).fit(few, y)
+    assert assert_same(model, many, feeds_of(many)) > 0.99 * N
+
+
 def test_clipped_probabilities():
     """A small budget cuts gradients, and the probabilities allow for it."""
     X = auto_tools.table(20_000)

@@ -125,11 +125,12 @@ def table():
     return X
 
 
-@pytest.mark.parametrize("order", ["sorted", "reversed"])
+@pytest.mark.parametrize("order", ["sorted", "reversed", "declared"])
 def test_a_table_with_two_classes(table, order):
     y = auto_tools.labels_of(table)
-    model = PrivateClassifier(epsilon=20.0, crosses=[("town", "age")]).fit(
-        table, y if order == "sorted" else y == "well"
+    classes = ["well", "ill"] if order == "declared" else None
+    model = PrivateClassifier(epsilon=20.0, crosses=[("town", "age")], classes=classes).fit(
+        table, y == "well" if order == "reversed" else y
     )
     pipeline = to_sklearn(model)
     assert [name for name, _ in pipeline.steps] == ["encode", "scale", "model"]

@@ -99,7 +99,7 @@ def test_a_network_in_processes(federation, tmp_path):
     shutil.copytree(NETWORK, app, ignore=shutil.ignore_patterns("__pycache__"))
     for path, old, new in (
         (app / "network" / "shared.py", 'nodes=3, topology="ring"', 'nodes=2, topology="complete"'),
-        (app / "network" / "shared.py", "batch=200, radius=5.0, horizon=1200", "batch=20, radius=5.0, horizon=80"),
+        (app / "network" / "shared.py", "batch=200, radius=5.0, horizon=1200", "batch=40, radius=5.0, horizon=80"),
         (app / "network" / "client.py", 'mine.get("seed")', str(key)),  # theirs is that of a device
         (app / "network" / "server.py", 'context.run_config.get("seed")', str(key)),
         (app / "pyproject.toml", '"model"', f'"{tmp_path}/model.npz"'),

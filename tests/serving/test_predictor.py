@@ -22,7 +22,7 @@ from privol import DPFTRL, PrivateClassifier, PrivateRegressor
 from privol.errors import InvalidParameter, PrivolError, StateError, StreamError
 from privol.learners.views import export_of, released_copy
 from privol.losses import get_loss
-from privol.serving._predictor import Predictor
+from privol.serving._predictor import _MOST_ROWS, Predictor
 from privol.serving._requests import Refused, answer_in_arrow, answer_in_json, answer_to, wants_arrow
 from privol.state import load_learner, load_model, read_record, save_model
 from privol.state._models import digest_of
@@ -403,6 +403,29 @@ def test_damaged_arrow_is_refused_or_answered(of_columns):
 def test_dates_and_times_of_arrow_are_cells(of_columns):
     table = pa.table({"age": [50.0], "town": [date(2020, 1, 1)], "dose": pa.array([None], pa.null())})
     assert answer_to(ARROW, stream(table), of_columns, 1).predictions.shape == (1,)
+
+
+@pytest.mark.parametrize("labels", ["classes", "targets"])
+def test_a_long_table_is_answered_in_blocks(labels, of_columns, tmp_path):
+    """Its rows have the answers that they have in short tables, but for how products of a matrix round by its shape."""
+    n = 2 * _MOST_ROWS + 100
+    table, predictor = pa.Table.from_pandas(auto_tools.table(n, seed=4)), of_columns
+    if labels == "targets":
+        few, score = auto_tools.table(2000), auto_tools.score_of
+        save_model(PrivateRegressor(epsilon=20.0, target_range=(-9, 9)).fit(few, score(few)), tmp_path / "R")
+        predictor = predictor_of(tmp_path / "R")
+    whole = predictor.of_table(table)
+    parts = [predictor.of_table(table.slice(at, 50_000)) for at in range(0, n, 50_000)]
+    assert len(whole.predictions) == n
+    predictions = np.concatenate([each.predictions for each in parts])
+    if labels == "targets":
+        np.testing.assert_allclose(whole.predictions, predictions, rtol=1e-12, atol=1e-12)
+        assert whole.probabilities is None
+    else:
+        assert np.array_equal(whole.predictions, predictions)
+        shares = np.concatenate([each.probabilities for each in parts])
+        np.testing.assert_allclose(whole.probabilities, shares, rtol=1e-12, atol=1e-12)
+        assert whole.classes == parts[0].classes
 
 
 def test_answers_in_both_forms(of_numbers):

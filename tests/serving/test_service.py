@@ -29,7 +29,10 @@ from privol.guarantees import Guarantee
 from privol.ledger import Ledger
 from privol.serving import Limits, Registry, Service, Token
 from privol.serving._guards import Rate
+from privol.serving._live_run import Learning
 from privol.serving._predictor import Predictor
+from privol.serving._public_metrics import PublicMetrics
+from privol.serving._shelf import InRun, Shelf, Watch
 from privol.state import State
 
 TOKEN = "a-token-of-32-letters-for-tests!"
@@ -393,6 +396,71 @@ def test_no_request_sees_two_models(tmp_path):
     assert not wrong
 
 
+def test_whatever_reading_a_model_brings_about_ends_nothing(tmp_path, monkeypatch, caplog):
+    """An error that no format foresees, of a model or of a folder, is said once; a later look may succeed."""
+    run, broken, looks = saved(tmp_path / "run", 200), [], []
+    real_load, real_look = InRun.load, Watch.look
+
+    def load(self):
+        if broken:
+            raise ZeroDivisionError("of a library")
+        return real_load(self)
+
+    def look(self):
+        looks.append(1)
+        if broken == ["folder"]:
+            raise MemoryError
+        real_look(self)
+
+    monkeypatch.setattr(InRun, "load", load)
+    monkeypatch.setattr(Watch, "look", look)
+    with all_logs(caplog), serving(run) as service:
+        before = told(service, "/v1/predict", ROWS)
+        for trouble, words in (
+            ("model", "ZeroDivisionError while the model was read"),
+            ("folder", "MemoryError while looking"),
+        ):
+            broken[:] = [trouble]
+            replace_model(saved(tmp_path / trouble, 250 if trouble == "model" else 300), run)
+            wait_for(lambda words=words: any(words in record.getMessage() for record in caplog.records))
+            seen = len(looks)
+            wait_for(lambda seen=seen: len(looks) > seen + 3)
+            assert told(service, "/v1/predict", ROWS) == before
+        assert sum("ZeroDivisionError" in record.getMessage() for record in caplog.records) == 1
+        broken.clear()
+        wait_for(lambda: told(service, "/v1/predict", ROWS)["model"]["rows"] == 300)
+
+
+def test_a_model_that_cannot_be_served_ends_no_run(tmp_path, caplog):
+    """It is said once, and what the run releases later is not tried."""
+    learner, shelf, learning = learnt(200), Shelf(), Learning()
+    shelf.expect("model")
+    foreign = {"schema": {"columns": {"other": {"range": [0, 1]}}}}
+    with all_logs(caplog):
+        for _ in range(2):
+            learning.offer(shelf, "model", learner, foreign)
+    assert [record.levelname for record in caplog.records if record.name == "privol.serving"] == ["WARNING"]
+    assert shelf.slots["model"].served is None
+    assert shelf.slots["model"].problem is not None
+    metrics = PublicMetrics(shelf, learning).text().decode()
+    assert 'privol_model_stale{model="model"} 0.0' in metrics
+    assert "privol_model_rows{" not in metrics
+
+
+def test_a_service_that_never_started_stops(run):
+    service = Service(run, port=0)
+    service.stop()
+    assert not service.running
+    with pytest.raises(OSError, match="does not run"):
+        service.offer(learnt(), None)
+
+
+@pytest.mark.skipif(not socket.has_ipv6 or not os.path.exists("/proc/net/if_inet6"), reason="no IPv6 here")
+def test_an_address_of_ipv6(run):
+    with serving(run, host="::1") as service:
+        assert len(told(service, "/v1/predict", ROWS)["predictions"]) == 5
+
+
 def test_registries_are_served_by_name(tmp_path, run):
     key = Ed25519PrivateKey.generate()
     registry = Registry(tmp_path / "models")
@@ -404,6 +472,7 @@ def test_registries_are_served_by_name(tmp_path, run):
         answer = told(service, "/v1/predict", ROWS)  # one name needs none
         assert answer["model"] == {"name": "risk", "rows": 300, "releases": 300, "private": True, "version": 1,
                                    "manifest": first.manifest}  # fmt: skip
+        assert 'privol_model_version{model="risk"} 1.0' in ask(service, "/metrics")[2].decode()
         registry.publish(saved(tmp_path / "other", 200), "risk")  # by nobody who is known
         wait_for(lambda: told(service, "/healthz")["status"] == "degraded")
         assert told(service, "/v1/models/risk/predict", ROWS) == answer

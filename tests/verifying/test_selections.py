@@ -94,6 +94,11 @@ def of_all(key, value):
     return lambda record: record["mechanism"].update({key: value(record["mechanism"][key])})
 
 
+def of_candidate(record):
+    """The fit itself is sound, but not the one that the parameters ask for."""
+    record["parameters"]["candidates"][1]["x_bound"] = 2.0
+
+
 PLANTED = {
     "fewer fits than the law has": ("gaussian", of_all("m", lambda m: m - 1), "PrivateSelection: fits"),
     "another law than the parameters'": ("gaussian", of_all("repetitions", lambda x: x / 2), "PrivateSelection"),
@@ -105,6 +110,8 @@ PLANTED = {
     "another relation in a fit": ("gaussian", of_fit("adjacency", lambda _: "zero_out"), "PrivateSelection"),
     "a stated epsilon that is smaller": ("pure", lambda r: r["guarantee"].update(parameter=0.999), "PrivateSelection"),
     "a delta that is dropped": ("gaussian", lambda r: r["guarantee"].update(slack=5e-7), "PrivateSelection"),
+    "a candidate that is not recorded": ("pure", lambda r: r["mechanism"]["fits"].pop(), "PrivateSelection"),
+    "longer rows than a candidate's": ("pure", of_candidate, "PrivateSelection"),
     "a printed epsilon": (
         "gaussian",
         lambda r: r.update(summary=r["summary"].replace("epsilon 1 ", "epsilon 0.99 ")),
