@@ -77,7 +77,7 @@ SUMS, MOMENTS = ("--learner", "dpftrl", *R), ("--learner", "pqftl")
 PIGD, PGIGA, NOGD = (("--learner", name, *R) for name in ("pigd", "pgiga", "nogd"))
 POL, OUTPUT, OBJECTIVE = (("--learner", name) for name in ONE_RELEASE)
 LDP, DOLA, USERS = ("--learner", "ldpsgd", *R), ("--learner", "dola", *R), ("--rows-per-user", "3")
-PURE, ZERO = ("--delta", "0"), ("--adjacency", "zero_out")
+PURE, ZERO, PUBLISHED = ("--delta", "0"), ("--adjacency", "zero_out"), ("--calibration", "published")
 
 RUNS = {
     "pqftl": ("age", *MOMENTS),
@@ -159,6 +159,12 @@ RUNS = {
     "dola laplace": ("two", *DOLA, "--randomizer", "laplace"),
     "dola privunit": ("two", *DOLA, "--randomizer", "privunit"),
     "sparse-dola": ("learnt", "--learner", "sparse-dola"),
+    "pqftl published": ("age", *MOMENTS, *PUBLISHED),
+    "pigd published": ("learnt", *PIGD, *PUBLISHED),
+    "bandit published": ("learnt", "--learner", "bandit", *R, *PUBLISHED, "--step", "horizon"),
+    "output published": ("two", *OUTPUT, *PURE, *PUBLISHED),
+    "objective published": ("two", *OBJECTIVE, *PURE, *PUBLISHED),
+    "banco published": ("two", "--learner", "banco", *PUBLISHED, "--randomizer", "l2laplace"),
     "users": ("learnt", *USERS),
     "users nogd": ("learnt", *NOGD, *USERS, "--batch", "10"),
     "users sqrt": ("learnt", *SUMS, *USERS, "--design", "sqrt", "--batch", "10", "--user-separation", "20"),
@@ -340,6 +346,16 @@ PLANTED = {
         "objective",
         of("summary", value=lambda s: s.replace("at delta 1e-6 for", "at delta 1e-7 for")),
         "printed epsilon",
+    ),
+    "a source's claim for privol's own figure": (
+        "pigd published",
+        of("summary", value=lambda s: s.replace("for one row", "for one row; epsilon 0.01 for one row")),
+        "printed epsilon beside it",
+    ),
+    "a printed figure behind a source's claim": (
+        "pigd published",
+        of("summary", value=lambda s: s + "; epsilon 3 for one row"),
+        "printed unit",
     ),
     "a printed epsilon of a pure run": (
         "l2laplace",

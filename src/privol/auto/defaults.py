@@ -85,9 +85,16 @@ def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str
             has_constant=stream.schema.has_constant,
             **{word: given[word] for word in words if word in given},
         )
-    else:
+        if _as_published(given):
+            found.pop("noise_shift", None)
+    elif not _as_published(given):
         found |= noisy_steps(name, {"horizon": horizon, "x_bound": found["x_bound"], **given})
     return found
+
+
+def _as_published(given: Mapping[str, Any]) -> bool:
+    """Whether the source of a calibration fixes what the noise is for, and so what may be chosen."""
+    return bool(given.get("calibration", "tight") != "tight")
 
 
 def last_model_for(rows: Any, horizon: int, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

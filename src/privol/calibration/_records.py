@@ -44,7 +44,7 @@ def mechanism_record(plan: RunPlan, ended: int | None = None) -> dict[str, Any] 
         JSON values: ``kind``, what rows and gradients are bounded by, the design of the sums, and the noise as it was
         drawn. None without noise, and for a plan whose mechanism has no record: a source's own noise.
     """
-    if math.isinf(plan.mu) or plan.claim is not None:
+    if math.isinf(plan.mu):
         return None
     common = {**_of_problem(plan.problem), "rows": plan.releases.horizon}
     found: dict[str, Any]
@@ -101,7 +101,7 @@ def offline_record(
     intercept, x_bound, y_bound, adjacency
         As of the learner.
     """
-    if plan.law == "none" or plan.claim is not None:
+    if plan.law == "none":
         return None
     noise: dict[str, Any] = {"law": plan.law, "scale": plan.scale}
     if isinstance(plan, AverageCalibration):

@@ -141,9 +141,11 @@ def prepare(
     if kept is None and learns_encoding(file, learn_schema, {**options, **given}):
         from ..auto.defaults import may_learn_encoding
 
-        trial = _make(learner_name(learner, given), {"horizon": rows or 1000, **given})
+        plain = {name: value for name, value in given.items() if name != "class_weight"}
+        trial = _make(learner_name(learner, given), {"horizon": rows or 1000, **plain})
         # the columns of the embedded rows have public ranges, for learners whose guarantee is of another kind
         if file is not None or learn_schema or may_learn_encoding(trial, rows):
+            trial.calibrate(1, rows or _EXPECTED)  # refuses parameters that exclude each other before a row is read
             wanted = _regression(trial, learner, "loss" in given, file, options)
             ledger = stack.enter_context(closing(Ledger(adjacency=trial.adjacency, journal=journal, **limit)))
             words: dict[str, Any] = {"declared": options["schema"], "drop": drop, "crosses": crosses, "mu": own}

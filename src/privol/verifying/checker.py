@@ -21,7 +21,7 @@ __all__ = ["Finding", "Unreadable", "verdict", "verify"]
 #: A double in a claim may be a unit below its square's root. How probable it is that two users' hashes are the same.
 SLACK, COLLISION, _TOLD = mpf(1) + mpf(2) ** -52, mpf(2) ** -72, ("x_bound", "y_bound", "fit_intercept", "repetitions")
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)  # of a record
-#: A printed figure, and its subject (USER: a user as the run has them); all are rounded up.
+#: A printed figure, and its subject (USER: a user as the run has them); all are rounded up. A source's claim has none.
 _PRINTED = r"epsilon (\S+)(?: \(?(?:at )?delta ([^ )]+)\)?)? for ((?:the presence of )?one [rU]\w+)(?= \(|;|$)"
 
 
@@ -194,8 +194,8 @@ def _composed(header: Record, accounts: Sequence[_Account]) -> Iterator[Finding]
     for each in accounts:
         if not each.found:
             yield Finding(each.name, None, f"nothing is known of account {each.plan}: of a run that was not given?")
-        if not each.said["private"] or each.said["claim"] is not None or each.said["adjacency"] != header["adjacency"]:
-            yield Finding(each.name, False, "its noise is of a known seed or as published, or its relation is another")
+        if not each.said["private"] or each.said["adjacency"] != header["adjacency"]:
+            yield Finding(each.name, False, "its noise is of a known seed, or its relation of streams is another")
     costs = [_whole(g, max(a.user[0] for a in g), min(a.user[1] for a in g), spent=True) for g in _groups(accounts)]
     slack = sum((law.slack for law in costs), sum((each.hidden for each in accounts), mpf(0)))
     laws = [Law("gdp", mp.sqrt(sum(law.mu**2 for law in costs)), slack, max((law.why for law in costs), default=""))]
@@ -269,7 +269,7 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
         return
     (epsilon, at, who), *others = figures
     whom = ("the presence of " if guarantee["adjacency"] == "zero_out" else "") + f"one {'USER' if of_user else 'row'}"
-    whole = who == whom and len(figures) == text.count("epsilon") and len(mus) < 2  # nothing but these figures
+    whole = who == whom and len(figures) == text.partition("; the source claims ")[0].count("epsilon") and len(mus) < 2
     yield Finding("printed unit", whole, f"in {run['summary']!r}")
     if whole:
         yield from (Finding("printed mu", bool(stated.mu <= mpf(mu)), f"{mu} for {float(stated.mu):.8g}") for mu in mus)
