@@ -467,14 +467,14 @@ class _Reader:
 
     def of_messages(self) -> Mechanism:
         """The messages of a network's nodes: a row is in one message of an epoch (network.md, 3 and 4)."""
-        of, batch, lanes = self.of, self.of["rows_of_step"], _lanes(self.of["dimension"]) / UNIT
-        bound = iv.mpf(of["gradient_bound"])
+        of, batch, uses, bound = self.of, self.of["rows_of_step"], self.of["uses"], iv.mpf(self.of["gradient_bound"])
+        lanes, scaled = _lanes(of["dimension"]) / UNIT, of["position"] == "scaled_gradient" and batch == 1
         rounding = (2 * (lanes + 32) + iv.mpf("1.01") * batch * (batch + 1)) * bound if batch > 1 else 0
         if of["position"] == "output":
             rounding += 2 * ((lanes + 22) * iv.mpf(of["radius"]) * batch / iv.mpf(of["last_step"]) + 7 * batch * bound)
-        elif of["position"] != "gradient" or (batch > 1 and of["noise"]["law"] in ("cap", "sign")):
+        elif not scaled and (of["position"] != "gradient" or (batch > 1 and of["noise"]["law"] in ("cap", "sign"))):
             raise NotChecked(f"noise at {of['position']!r} of the law {of['noise']['law']!r}")
-        found, uses = self.of_reports(bound + rounding * UNIT, of["uses"]), of["uses"]
+        found = self.of_reports((bound + rounding * UNIT) / (of["last_step"] * (1 - 4 * UNIT) if scaled else 1), uses)
         epochs = "epochs", uses == 1 or of["rows"] >= uses * of["nodes"] * batch, f"{uses} of {of['nodes']} nodes"
         return found._replace(facts=(*found.facts, epochs), price=lambda m, _: m * found.price(1, 1))
 
