@@ -25,6 +25,12 @@ TEXT = "-eva-split-return auto -eva-use-spec pv_over_power"
 DRIVERS: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
     ("bits", 6, ("noise/bits.c",), ""),
     ("lattice", 3, ("noise/lattice.c", "noise/first_pass.c", "noise/bits.c"), ""),
+    (
+        "discrete",
+        2,
+        ("noise/discrete.c", "noise/keystream.c", "noise/bits.c"),
+        "-eva-domains octagon,bitwise -eva-split-return-function take:0 -eva-slevel-function pv_discrete_add:300",
+    ),
     ("prefix", 6, ("prefix/prefix.c", "rows/rows.c"), ""),
     ("geometry", 6, ("rows/geometry.c", "rows/rows.c"), ""),
     ("rows", 6, ("rows/rows.c",), ""),

@@ -108,7 +108,7 @@ pv_status pv_discrete_add(const pv_discrete *law, pv_draw *draw, int64_t *out, i
         /* zero has only one sign; if it is a block of its own, its weight includes that already. One test of a rare
          * outcome */
         if (keep && (magnitude | (negative ^ 1) | lone_zero))
-            out[done++] += (int64_t)((magnitude ^ -negative) + negative);
+            out[done++] += ((int64_t)magnitude ^ -(int64_t)negative) + (int64_t)negative;
     }
     draw->used = (at - draw->words) / 8;
     draw->done = done;
