@@ -515,9 +515,9 @@ class _Reader:
             raise ValueError("a fit of another relation of streams, or of another kind of guarantee")
         mus = [2 * mp.sqrt(2) * mp.erfinv(mp.tanh(x / 2)) if own > pure else x for own, x in kinds]  # as of a Law
         one = max(*mus, upper(iv.mpf(of["score_bound"]) / noise["scale"]))
-        facts = [*chain.from_iterable(fit.facts for fit in fits)]
-        facts.append(("rows", of["fitted_rows"] + scored == of["rows"], f"{scored:,} that are scored"))
-        facts.append(("fits", upper((m - 1) / iv.log(m)) >= of["repetitions"], f"m is {m:,}"))
+        whole = min(each["rows"] for each in of["fits"]) >= of["fitted_rows"] == of["rows"] - scored
+        drawn = m > 1 and upper((m - 1) / iv.log(m)) >= of["repetitions"]
+        facts = ("rows", whole, f"{scored:,} scored"), ("fits", drawn, f"m {m:,}"), *chain(*(fit.facts for fit in fits))
         price = (lambda k, _: 2 * k * iv.mpf(one)) if pure else (lambda k, _: _best_of(m, of["delta"], k * one))
         slack, said = (lambda _: mpf(of["delta"])), f"{noise['law']} noise of scale {noise['scale']:.8g} on scores"
         return Mechanism(price, said, facts, True, None if pure else slack, most=1, ends=of["rows"])
