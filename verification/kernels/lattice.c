@@ -1,4 +1,5 @@
-/* Noise for up to three coordinates: any values, words, scales and lists of resolved sums, NaN and infinities included. */
+/* Noise for up to three coordinates: any values, words, scales and lists of resolved sums, NaN and infinities included;
+ * with the first half of the work done ahead, or not. */
 #include "noise/pv_lattice.h"
 
 #include "__fc_builtin.h"
@@ -28,5 +29,9 @@ int main(void) {
     const double scale = Frama_C_double_interval(1e-280, 1e280);
     pv_undecided und = {0, 0, d, coord, word, x, Frama_C_long_interval(0, d), value};
     const pv_lattice lattice = {law, scale, uncertainty, pv_lattice_step(scale), pv_first_pass_level(0)};
+    float ahead[PV_FIRST_PASS_VALUES];
+    float *z = ahead + PV_FIRST_PASS_VALUES - pv_lattice_values_size(d);
+    pv_lattice_values(&lattice, words + 8 * (MOST - d), d, z);
+    pv_lattice_add(&lattice, u + MOST - d, s, d, magnitude, words + 8 * (MOST - d), z, out, &und);
     return pv_lattice_round(&lattice, u + MOST - d, s, d, magnitude, words + 8 * (MOST - d), out, &und);
 }
