@@ -19,6 +19,7 @@ CORE = HERE.parent / "src" / "privol" / "_core" / "c"
 NOISE = ("noise/lattice.c", "noise/first_pass.c", "noise/bits.c", "noise/mixture.c", "noise/draws.c")
 LOSSES = ("losses/loss.c", "losses/loss_rows.c", "losses/outputs.c")
 RUNS = ("runs/run.c", "reports/report.c", *NOISE, "rows/rows.c", "rows/geometry.c", *LOSSES)
+DESCENTS = tuple(f"runs/{name}.c" for name in ("gradient", "iterate", "update", "schedule", "bandit"))
 OFFLINE = ("offline/objective.c", "offline/hessian.c", "offline/newton.c", "rows/rows.c", *LOSSES)
 TEXT = "-eva-split-return auto -eva-use-spec pv_over_power"
 # What Eva analyses: a driver, the precision that it needs, kernels that it does not include itself, further options.
@@ -46,7 +47,8 @@ DRIVERS: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
     ("betting", 1, (), "-eva-use-spec pv_exp"),
     ("moments", 1, ("prefix/moments.c", "prefix/ridge.c"), "-eva-slevel 20 -eva-split-return auto"),
     ("offline", 1, OFFLINE, "-eva-auto-loop-unroll 64 -eva-slevel-function pv_objective_hessian:30"),
-    ("runs", 1, ("runs/gradient.c", "runs/iterate.c", "runs/update.c", "runs/schedule.c", "runs/bandit.c", *RUNS), ""),
+    ("runs", 1, (*DESCENTS, *RUNS), ""),
+    ("sparse", 1, (*DESCENTS, *RUNS), ""),
     (
         "leader",
         1,

@@ -9,11 +9,16 @@
 #define SHORT 0 /* the control: one number too few */
 #endif
 
+#ifndef SPARSE
+#define SPARSE 0 /* whether the rows are sparse: of one entry, of two, and of none */
+#endif
+
 enum { ROWS = 3, COLUMNS = 2, DIM = COLUMNS + 1, WHOLE = 8, POINTS = 4 };
 
 static double work[3 * WHOLE], released[WHOLE - SHORT], released_sum[WHOLE];
 static double first[WHOLE], second[WHOLE], third[WHOLE], fourth[2 * WHOLE], directions[POINTS * DIM];
-static double data[ROWS * COLUMNS], y[ROWS], scores[ROWS], losses[ROWS];
+static const int32_t pointers[ROWS + 1] = {0, 1, 3, 3}, columns[3] = {1, 0, 1};
+static double data[SPARSE ? 3 : ROWS * COLUMNS], y[ROWS], scores[ROWS], losses[ROWS];
 
 static double any(void) {
     double x;
@@ -49,7 +54,7 @@ static void run(pv_state *state, pv_plan *plan) {
     pv_undecided und = {0};
     uint64_t next[ROWS];
     pv_draws draws = {0, 0, 0, 0, 0, 0, &und, 0.0, pv_first_pass_level(0)};
-    pv_rows rows = {ROWS, COLUMNS, (const char *)data, 8 * COLUMNS, 8, 0, 0, 0, 0, 0, 0, 0};
+    pv_rows rows = {ROWS, COLUMNS, (const char *)data, 8 * COLUMNS, 8, pointers, columns, 3, SPARSE, 0, 0, 0};
     const pv_progress progress = {0, 0, scores, losses};
     int64_t i = 0;
     pv_rows_bind(&rows);
