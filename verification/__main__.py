@@ -49,6 +49,7 @@ DRIVERS: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
     ("offline", 1, OFFLINE, "-eva-auto-loop-unroll 64 -eva-slevel-function pv_objective_hessian:30"),
     ("runs", 1, (*DESCENTS, *RUNS), ""),
     ("sparse", 1, (*DESCENTS, *RUNS), ""),
+    ("noisy", 1, (*DESCENTS, *RUNS), "-eva-use-spec pv_wipe"),
     (
         "leader",
         1,

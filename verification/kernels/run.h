@@ -1,5 +1,6 @@
 /* What the drivers of runs share: three rows of two columns and a constant, any numbers, and the memory of a run, of which
  * all vectors end where their arrays do. */
+#include "noise/pv_bits.h"
 #include "runs/pv_run.h"
 
 #include "__fc_builtin.h"
@@ -11,6 +12,16 @@
 
 #ifndef SPARSE
 #define SPARSE 0 /* whether the rows are sparse: of one entry, of two, and of none */
+#endif
+
+#ifndef NOISY
+#define NOISY 0 /* whether vectors get noise: from any words, with resolved sums or none */
+#endif
+
+#if NOISY
+/*@ requires n == 0 || \valid((unsigned char *)p + (0 .. n - 1));
+  @ assigns ((unsigned char *)p)[0 .. n - 1] \from \nothing; */
+void pv_wipe(void *p, size_t n);
 #endif
 
 enum { ROWS = 3, COLUMNS = 2, DIM = COLUMNS + 1, WHOLE = 8, POINTS = 4 };
@@ -42,6 +53,8 @@ static pv_plan plan_of(int other) {
     plan.releases = releases;
     plan.n_releases_planned = 1;
     plan.averaging = Frama_C_interval(0, 3);
+    plan.noisy = NOISY;
+    plan.magnitude = 1e6;
     return plan;
 }
 
@@ -51,15 +64,23 @@ static pv_state state_of(int64_t d) {
 }
 
 static void run(pv_state *state, pv_plan *plan) {
-    pv_undecided und = {0};
-    uint64_t next[ROWS];
-    pv_draws draws = {0, 0, 0, 0, 0, 0, &und, 0.0, pv_first_pass_level(0)};
+    static unsigned char words[8 * WHOLE * ROWS];
+    static int64_t coord[WHOLE];
+    static uint64_t next[ROWS], word[WHOLE];
+    static double x[WHOLE], value[WHOLE];
+    const int64_t d = plan->d, room = WHOLE - d;
+    pv_undecided und = {0, 0, d, coord + room, word + room, x + room, Frama_C_long_interval(0, d), value + room};
+    pv_draws draws = {words + sizeof words - 8 * ROWS * pv_row_words(d), 0, next, ROWS, 0, 0, &und, 0.0, 0};
+    draws.pass = pv_first_pass_level(0);
+    Frama_C_make_unknown((char *)words, sizeof words);
+    Frama_C_make_unknown((char *)coord, sizeof coord);
+    Frama_C_make_unknown((char *)value, sizeof value);
     pv_rows rows = {ROWS, COLUMNS, (const char *)data, 8 * COLUMNS, 8, pointers, columns, 3, SPARSE, 0, 0, 0};
     const pv_progress progress = {0, 0, scores, losses};
     int64_t i = 0;
     pv_rows_bind(&rows);
     state->next_release = pv_next_release(plan, 0, &state->list_position);
-    if (plan->method->upcoming) plan->method->upcoming(state, plan, ROWS, next);
+    if (plan->method->upcoming) draws.filled = plan->method->upcoming(state, plan, ROWS, next);
     pv_run(state, plan, &rows, y, &i, &draws, &progress);
     pv_evaluate(state, plan, &(pv_progress){&rows, y, scores, losses});
 }
