@@ -114,6 +114,16 @@ def test_bad_use(here, clinic, case):
     assert sorted(here.iterdir()) == before
 
 
+@pytest.mark.parametrize("rows", [(), ("--horizon", "500")])
+def test_options_that_a_source_excludes_cost_no_encoding(here, clinic, rows):
+    words = ("--learner", "dola", "--calibration", "published", "--batch", "4", *rows, "--out", "run")
+    found = privol_cli("run", "train.csv", "--learn-schema", "--target", "state", *words)
+    assert found.exit_code == USAGE
+    assert "needs --batch 1" in found.stderr
+    assert "spent" not in found.stderr
+    assert not (here / "run").exists()
+
+
 def test_labels_must_be_declared(here, clinic):
     result = privol_cli("run", "train.csv", "--no-learn-schema")
     assert result.exit_code == USAGE

@@ -25,7 +25,7 @@ __all__ = ["Ready", "check_labels", "prepare", "say_spent", "weights_of"]
 # If the number of rows is unknown, the first epoch has this many steps, which needs less noise than epochs that double
 # from a small one. But the default weight of dpftrl is made for the rows of an epoch, and would be far too large
 # (docs/guarantee.md). An encoding is learnt as if this many rows were to come.
-_STEPS, _ROWS, _EXPECTED = 1 << 20, {"dpftrl": 10_000}, 100_000
+_STEPS, _ROWS, _EXPECTED, _ANY_NUMBER = 1 << 20, {"dpftrl": 10_000}, 100_000, 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,9 @@ def prepare(
         trial = _make(learner_name(learner, given), {"horizon": rows or 1000, **plain})
         # the columns of the embedded rows have public ranges, for learners whose guarantee is of another kind
         if file is not None or learn_schema or may_learn_encoding(trial, rows):
-            trial.calibrate(1, rows or _EXPECTED)  # refuses parameters that exclude each other before a row is read
+            if getattr(trial, "calibration", "tight") != "tight":
+                # refuses what the source excludes before a row is read; how many there are may not be known yet
+                trial.calibrate(1, rows or _ANY_NUMBER)
             wanted = _regression(trial, learner, "loss" in given, file, options)
             ledger = stack.enter_context(closing(Ledger(adjacency=trial.adjacency, journal=journal, **limit)))
             words: dict[str, Any] = {"declared": options["schema"], "drop": drop, "crosses": crosses, "mu": own}
