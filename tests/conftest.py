@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import os
 import signal
+import threading
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from longest import LONGEST
 from threadpoolctl import threadpool_limits
+
+from privol.noise import bits
 
 # If the tests are started in the background of a shell, or by nohup, they would ignore Ctrl-C, and so would the
 # programs that they start and interrupt.
@@ -35,6 +38,41 @@ for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIV
 # them: a child collects no garbage but its own.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=gc.freeze)
+
+
+class _FixedKeys:
+    """In place of the system's entropy for noise keys: each test gets the same keys in every run.
+
+    A test whose fits state no ``random_state`` would fail by chance otherwise, once in some hundred runs. Processes
+    that a test starts have the system's entropy, and so do tests that ask for ``system_keys``.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.begin("")
+
+    def begin(self, test: str) -> None:
+        with self._lock:
+            self._generator = np.random.default_rng(list(test.encode()))
+
+    def urandom(self, size: int) -> bytes:
+        with self._lock:
+            return self._generator.bytes(size)
+
+
+_KEYS = _FixedKeys()
+bits.os = _KEYS
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    _KEYS.begin(item.nodeid)
+
+
+@pytest.fixture
+def system_keys(monkeypatch):
+    """Noise keys come from the system's entropy, as they do for users."""
+    monkeypatch.setattr(bits, "os", os)
 
 
 SLOW = ("slow", "statistical", "process", "mpi")

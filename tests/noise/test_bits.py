@@ -289,7 +289,7 @@ def test_wide_rows_are_refused_before_the_budget_is_touched(monkeypatch):
 
 
 @pytest.mark.parametrize("error", [OSError("no device"), NotImplementedError("no source")])
-def test_without_entropy_no_run_begins(error, monkeypatch):
+def test_without_entropy_no_run_begins(error, monkeypatch, system_keys):
     def urandom(n):
         raise error
 
@@ -303,7 +303,7 @@ def test_without_entropy_no_run_begins(error, monkeypatch):
     assert "_run" not in vars(learner)
 
 
-def test_a_short_key_is_refused(monkeypatch):
+def test_a_short_key_is_refused(monkeypatch, system_keys):
     monkeypatch.setattr(os, "urandom", lambda n: b"x" * (n - 1))
     for action in (make_source, lambda: Gaussian(scale=1.0), BitGenerator):
         with pytest.raises(ValueError, match="key must have 32 bytes, found 31"):
