@@ -17,7 +17,7 @@ from privol.state import State, load_model
 from privol.state._beside import Beside
 from privol.state._endings import Finished
 
-OWN = "_beside.py", "privol/_files.py", "threading.py", "futures/thread.py", "futures/_base.py"
+OWN = "_beside.py", "_silence.py", "privol/_files.py", "threading.py", "futures/thread.py", "futures/_base.py"
 N = 120
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, 2)) / 3

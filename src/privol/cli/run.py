@@ -167,7 +167,7 @@ class _RunCommand(GroupedCommand):
     show_default=True,
     metavar="ROWS",
     help="Rows between two saves, from which privol resume continues after a crash; the run is also saved every ten "
-    "seconds while rows come. Until it ends, RUN/secret holds its noise key: do not copy RUN. 0: save nothing.",
+    "seconds if rows have come. Until it ends, RUN/secret holds its noise key: do not copy RUN. 0: save nothing.",
 )
 @click.option(
     "--show-releases",

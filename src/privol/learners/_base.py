@@ -312,11 +312,11 @@ class OnlineLearner(LedgeredModel):
         keeper: Keeper | None,
     ) -> Run:
         run: Run | None = None
-        seen = 0
+        seen, blocks = 0, self._passes(stream)
         begin = self._start if keeper is None else partial(keeper.begin, self)
         if keeper is not None:
-            seen = keeper.attend(stream, once=self._uses() == 1)
-        for block in self._passes(stream):
+            seen, blocks = keeper.attend(stream, once=self._uses() == 1), keeper.between(blocks)
+        for block in blocks:
             if block.y is None:
                 raise InvalidParameter("the stream has no targets")
             X, n = self._numbers(block.X, seen), block.X.shape[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, TypeAlias
 
@@ -299,6 +299,9 @@ class Keeper(Protocol):
 
     def attend(self, stream: Any, *, once: bool) -> int:
         """Let the stream continue where the run does, before it is read; return how many rows it leaves out."""
+
+    def between(self, blocks: Iterable[Any]) -> Iterator[Any]:
+        """Yield the blocks of the stream, and keep the run while the next one is waited for."""
 
     def named(self, seen: Any) -> None:
         """Take the users of the next block, if the stream states them."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -41,6 +43,7 @@ from ._models import (
     write_export,
 )  # fmt: skip
 from ._place import GoesOn
+from ._silence import Watch, blocks_of
 from ._taught import KnowsTaught
 from ._together import Alone, close_as_left, company_of, has_sent
 from ._unbegun import Unbegun, as_begun
@@ -71,8 +74,7 @@ class State(KnowsTaught, GoesOn, Ends):
         Rows after which a checkpoint is written, at least 1. A crash loses the work of at most twice as many, and no
         result. With ``fit_ranks``: rows of the network; each rank has its own directory.
     seconds : float, default=10.0
-        Seconds after which a checkpoint is written too, if rows have arrived; checked at the end of each block of the
-        stream. inf, and ``fit_ranks``: by rows alone.
+        Seconds after which one is written too, if rows have come. inf, and ``fit_ranks``: by rows alone.
     inputs : dict, optional
         Public JSON values: how rows become features, as in :func:`save_model`; the same whenever the run is resumed.
     context : dict, optional
@@ -126,6 +128,7 @@ class State(KnowsTaught, GoesOn, Ends):
 
     def _reset(self) -> None:
         self._beside: Beside | None = None
+        self._watch: Watch | None = None  # keeps the run by time while the learner waits
         self._ledger: Ledger | None = None  # this run's own, not the learner's
         self._learner: OnlineLearner | None = None
         self._run: Run | None = None
@@ -360,6 +363,7 @@ class State(KnowsTaught, GoesOn, Ends):
             run = keeping.adopt_run(learner, kept, stream)
             run.keeper, self._run = self, run
             self._company.watch(self._files.folder)
+            self._watch_silence()
             return run
         values: dict[str, Any] = {
             "learner": name_of(learner),
@@ -383,7 +387,28 @@ class State(KnowsTaught, GoesOn, Ends):
         self._company.watch(self._files.folder)
         self.commit(run)
         self.wait()
+        self._watch_silence()
         return run
+
+    def _watch_silence(self) -> None:
+        if math.isfinite(self._company.seconds):
+            self._watch = Watch(self._look, self._company.left())
+
+    def _look(self) -> float:
+        """Keep the run if it is due by time; called while the learner waits for rows."""
+        run = self._run
+        if run is not None and self._has_more(run) and self._company.due(self._digest.rows, self._kept):
+            self.commit(run)
+        return self._company.left()
+
+    def _has_more(self, run: Run) -> bool:
+        """Whether a run can go on after rows that the journal does not know."""
+        going = not (self._ending or run.closed or run.state.ended)
+        return going and self._digest.rows == run.state.n_rows > self._caught_up
+
+    def between(self, blocks: Iterable[Any]) -> Iterator[Any]:
+        """Yield the blocks of the stream; what is due by time is kept while the next one is waited for."""
+        return blocks_of(blocks, lambda: self._watch)
 
     def _restored(self, learner: OnlineLearner, targets: Targets, stream: Any) -> Run:
         """The kept run, restored."""
@@ -530,11 +555,11 @@ class State(KnowsTaught, GoesOn, Ends):
     def _keep(self, run: Run) -> None:
         """Keep a run as it is, if it can be continued, and end it here."""
         try:
+            self._stop_watch()
             with suppress(Exception):
                 self.wait()
             with suppress(Exception):
-                going = self._company.alone and not (self._ending or run.closed or run.state.ended)
-                if going and self._digest.rows == run.state.n_rows > self._caught_up:
+                if self._company.alone and self._has_more(run):
                     self.commit(run)
                     self.wait()
         finally:
@@ -546,6 +571,10 @@ class State(KnowsTaught, GoesOn, Ends):
                         run.account.close()
             run.account.leave()
 
+    def _stop_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+
     def _release(self) -> None:
         """Release the directory for others, even after an interrupt."""
         beside, ledger, lock = self._beside, self._ledger, self._lock
@@ -554,8 +583,11 @@ class State(KnowsTaught, GoesOn, Ends):
         self._company.leave()
         self._leave_place()
         try:
-            if beside is not None:
-                beside.stop()
+            try:
+                self._stop_watch()
+            finally:
+                if beside is not None:
+                    beside.stop()
         finally:
             try:
                 if ledger is not None:

@@ -60,6 +60,11 @@ class Alone:
         """Whether the state must be kept now."""
         return rows - kept >= self.every or (rows > kept and time.monotonic() - self._since >= self.seconds)
 
+    def left(self) -> float:
+        """Seconds until the state may be due by time."""
+        left = self._since + self.seconds - time.monotonic()
+        return left if left > 0.0 else self.seconds  # it was: the next row's block keeps it at once
+
     def meet(self) -> None:
         """Wait until all ranks have kept their states; the next may then be kept."""
         self._since = time.monotonic()
