@@ -1,4 +1,4 @@
-"""``privol run --horizon auto``: rows that are not counted, from files and pipes."""
+"""Rows that are not counted, or not yet, from files and pipes: ``privol run --horizon auto``, or no horizon."""
 
 from __future__ import annotations
 
@@ -149,3 +149,26 @@ def test_an_interrupted_run_resumes(here, table, monkeypatch):
     assert not any("delta" in words for words in record["warnings"])
     assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
     assert record["budget"] == json.loads(Path("whole/run.json").read_text())["budget"]
+
+
+@pytest.mark.parametrize("release", ["5000", "2000,5000"])
+def test_a_release_far_into_a_file_whose_rows_are_not_counted_yet(table, release):
+    """The kind of the learner's guarantee is asked before they are; a release that would not come costs nothing."""
+    words = ("run", "t.csv", "--target", "way", "--learn-schema", "--learner", "pigd", "--epsilon", "2", "--release")
+    record = run_json(*words, release, "--seed", "1", "--out", "R")
+    assert load_model("R").n_releases_ == len(release.split(","))
+    taught = record["encoding"]["rows"]
+    for rows in (ROWS - taught + 1, ROWS + 1):
+        found = privol_cli(*words, rows, "--out", "S")
+        assert found.exit_code == USAGE
+        assert f"of 9,000 rows {taught:,} teach the encoding" in " ".join(found.stderr.split())
+        assert not Path("S").exists()
+
+
+def test_a_pipe_whose_rows_are_not_stated_is_left_unread(table):
+    found = piped(Path("t.csv").read_text(), "run", "-", "--target", "way", "--learn-schema", "--out", "R")
+    assert found.exit_code == DATA
+    said = " ".join(found.stderr.split())
+    assert "can be read only once, so its rows cannot be counted before they teach: state their number, " in said
+    assert "--horizon N" in said
+    assert not Path("R").exists()

@@ -142,7 +142,7 @@ def prepare(
         from ..auto.defaults import may_learn_encoding
 
         plain = {name: value for name, value in given.items() if name != "class_weight"}
-        trial = _make(learner_name(learner, given), {"horizon": rows or 1000, **plain})
+        trial = _make(learner_name(learner, given), {"horizon": rows or _with_release(1000, plain), **plain})
         # the columns of the embedded rows have public ranges, for learners whose guarantee is of another kind
         if file is not None or learn_schema or may_learn_encoding(trial, rows):
             if getattr(trial, "calibration", "tight") != "tight":
@@ -153,8 +153,9 @@ def prepare(
             words: dict[str, Any] = {"declared": options["schema"], "drop": drop, "crosses": crosses, "mu": own}
             words["sketch"] = sketch
             words["shares"] = private is None and not renewed and getattr(trial, "calibration", "tight") == "tight"
-            expected = _EXPECTED if unsized else rows
+            expected = _with_release(_EXPECTED, plain) if unsized else rows
             encoder = encoder_for(trial, horizon=expected, ledger=ledger, regression=wanted, **words)
+            encoder.least_left = 0 if unsized else _with_release(0, plain)
     elif drop is not None and before is None:
         raise click.UsageError(
             "--drop applies to a learnt encoding (--learn-schema); a schema has drop = true for each column"
@@ -339,6 +340,14 @@ def _without_end(learner: str, given: dict[str, Any]) -> dict[str, Any]:
             "depend on the rows to come, and --horizon may be any number that is large enough"
         )
     return {"renewal": "double", **given}
+
+
+def _with_release(rows: int, given: Mapping[str, Any]) -> int:
+    """Return a number of rows in which the release that is asked for comes, where it is not known how many come."""
+    release = given.get("release")
+    if release is None or isinstance(release, str):
+        return rows
+    return max(rows, release if isinstance(release, int) else max(release))
 
 
 def _make(name: str, parameters: dict[str, Any]) -> Any:

@@ -50,6 +50,8 @@ class StreamEncoder:
 
     #: Whether null rows may be among those that teach.
     null_rows = False
+    #: Rows that the model needs for a release that was asked for.
+    least_left = 0
 
     def __init__(
         self,
@@ -178,6 +180,7 @@ class StreamEncoder:
         words: dict[str, Any] = {"target": goal.learnt, "real": self.regression is True}
         words |= {"n_rows": n_rows, "n_columns": max(len(names), 1), **self._whom()}
         plan = self._planned(columns, partial(plan_encoding, **words), whole)
+        self._check_left(plan, n_rows, columns.name)
         whole = whole or self.reused_
         written = Written(declared.file.get("missing", MISSING_TEXTS), declared.file.get("decimal", "."))
         kinds: dict[str, Kind] = {}
@@ -265,6 +268,7 @@ class StreamEncoder:
             )
         n_rows = self._count_of(source)
         plan = self._planned(source, partial(plan_features, n_rows=n_rows, **self._whom()), whole)
+        self._check_left(plan, n_rows, source.name)
         whole = whole or self.reused_
 
         def begin() -> tuple[FrequentRun, Account]:
@@ -305,7 +309,23 @@ class StreamEncoder:
         return {} if self.n_rows is None else {"n_rows": min(reader.count(), self.n_rows)}
 
     def _count_of(self, reader: Reader) -> int:
-        return reader.count() if self.n_rows is None else integer(n_rows=self.n_rows, at_least=1)
+        if self.n_rows is not None:
+            return integer(n_rows=self.n_rows, at_least=1)
+        if reader.facts.n_rows is None and not reader.facts.repeatable:
+            raise StreamError(
+                f"{reader.name}: can be read only once, so its rows cannot be counted before they teach: state their "
+                "number, horizon=N (n_rows=N of the encoder)"
+            )
+        return reader.count()
+
+    def _check_left(self, plan: EncodingPlan, n_rows: int, name: str) -> None:
+        """Refuse a plan that leaves the model too few rows, before anything is spent."""
+        left = n_rows if self.reused_ else n_rows - plan.rows
+        if left < self.least_left:
+            raise InvalidParameter(
+                f"{name}: of {n_rows:,} rows {plan.rows:,} teach the encoding, so the model learns {left:,}, and its "
+                f"release after {self.least_left:,} rows would not come"
+            )
 
     def _mu(self) -> float:
         choice(ADJACENCIES, adjacency=self.adjacency)
