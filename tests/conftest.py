@@ -62,6 +62,8 @@ class _FixedKeys:
 
 _KEYS = _FixedKeys()
 bits.os = _KEYS
+if hasattr(os, "register_at_fork"):  # a child would draw what its parent draws next
+    os.register_at_fork(after_in_child=lambda: setattr(bits, "os", os))
 
 
 @pytest.hookimpl(tryfirst=True)
