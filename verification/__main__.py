@@ -12,7 +12,18 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from verification import addresses, decision, elementary, first_pass, lanes, projections, recursions, slopes, steps
+from verification import (
+    addresses,
+    decision,
+    digits,
+    elementary,
+    first_pass,
+    lanes,
+    projections,
+    recursions,
+    slopes,
+    steps,
+)
 
 HERE = Path(__file__).parent
 CORE = HERE.parent / "src" / "privol" / "_core" / "c"
@@ -20,9 +31,15 @@ NOISE = ("noise/lattice.c", "noise/first_pass.c", "noise/bits.c", "noise/mixture
 LOSSES = ("losses/loss.c", "losses/loss_rows.c", "losses/outputs.c")
 RUNS = ("runs/run.c", "reports/report.c", *NOISE, "rows/rows.c", "rows/geometry.c", *LOSSES)
 DESCENTS = tuple(f"runs/{name}.c" for name in ("gradient", "iterate", "update", "schedule", "bandit"))
+LEADER = ("runs/leader.c", "prefix/prefix.c", *RUNS)
+SQUARES = ("runs/least_squares.c", "prefix/prefix.c", "prefix/moments.c", "prefix/ridge.c", *RUNS)
+MODELS = "pv_ridge_solve,pv_ridge_solve_as_printed"
+LEAVES = "-eva-slevel-function pv_least_squares_leaf:30,moments_baseline:300"
+NETWORK = ("runs/local.c", "runs/network.c", *RUNS)
 OFFLINE = ("offline/objective.c", "offline/hessian.c", "offline/newton.c", "rows/rows.c", *LOSSES)
 TEXT = "-eva-split-return auto -eva-use-spec pv_over_power"
-# What Eva analyses: a driver, the precision that it needs, kernels that it does not include itself, further options.
+# What Eva analyses: a driver and what is defined in it, the precision that it needs, kernels that it does not include
+# itself, further options.
 DRIVERS: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
     ("bits", 6, ("noise/bits.c",), ""),
     ("lattice", 3, ("noise/lattice.c", "noise/first_pass.c", "noise/bits.c"), ""),
@@ -33,6 +50,7 @@ DRIVERS: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
         "-eva-domains octagon,bitwise -eva-split-return-function take:0 -eva-slevel-function pv_discrete_add:300",
     ),
     ("prefix", 6, ("prefix/prefix.c", "rows/rows.c"), ""),
+    ("prefix NOISY=1", 6, ("prefix/prefix.c", "rows/rows.c"), ""),
     ("geometry", 6, ("rows/geometry.c", "rows/rows.c"), ""),
     ("rows", 6, ("rows/rows.c",), ""),
     ("cells", 6, ("cells/knots.c", "cells/buckets.c", "cells/columns.c"), ""),
@@ -48,22 +66,24 @@ DRIVERS: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
     ("moments", 1, ("prefix/moments.c", "prefix/ridge.c"), "-eva-slevel 20 -eva-split-return auto"),
     ("offline", 1, OFFLINE, "-eva-auto-loop-unroll 64 -eva-slevel-function pv_objective_hessian:30"),
     ("runs", 1, (*DESCENTS, *RUNS), ""),
-    ("sparse", 1, (*DESCENTS, *RUNS), ""),
-    ("noisy", 1, (*DESCENTS, *RUNS), "-eva-use-spec pv_wipe"),
+    ("runs SPARSE=1 NOISY=1", 1, (*DESCENTS, *RUNS), "-eva-use-spec pv_wipe"),
     (
         "leader",
         1,
-        ("runs/leader.c", "prefix/prefix.c", *RUNS),
+        LEADER,
         "-eva-split-return-function slopes_of:0,take_row:0 -eva-slevel-function slopes_of:10,take_row:10",
     ),
     (
-        "squares",
+        "leader SPARSE=1 NOISY=1 OUTPUTS=2",
         1,
-        ("runs/least_squares.c", "prefix/prefix.c", "prefix/moments.c", "prefix/ridge.c", *RUNS),
-        "-eva-use-spec pv_ridge_solve,pv_ridge_solve_as_printed"
-        " -eva-slevel-function pv_least_squares_leaf:30,moments_baseline:300",
+        LEADER,
+        "-eva-use-spec pv_draws_round,pv_wipe -eva-slevel-function slopes_of:10,take_row:10 -eva-split-return-function "
+        "slopes_of:0,take_row:0,pv_draws_round:0:3:4,settle:0:3:4,pv_prefix_follow:0:3:4,follow:0:3:4",
     ),
-    ("network", 1, ("runs/local.c", "runs/network.c", *RUNS), ""),
+    ("squares", 1, SQUARES, f"-eva-use-spec {MODELS} {LEAVES}"),
+    ("squares SPARSE=1 NOISY=1", 1, SQUARES, f"-eva-use-spec {MODELS},pv_draws_round,pv_wipe {LEAVES}"),
+    ("network", 1, NETWORK, ""),
+    ("network SPARSE=1 NOISY=1", 1, NETWORK, "-eva-use-spec pv_report_draw,pv_wipe"),
 )
 
 
@@ -119,11 +139,13 @@ def analysis(driver: tuple[str, int, tuple[str, ...], str]) -> str:
 def alarms_of(driver: str, precision: int, sources: tuple[str, ...], options: str, control: bool) -> int:
     """Return how often Eva finds undefined behaviour possible."""
     # not for a processor of its own: the baseline of every kernel. Numbers that are not finite are no alarms
-    definitions = f"-I{CORE} -U__x86_64__ -U__GNUC__" + control * " -DSHORT=1"
+    file, *defined = driver.split()
+    definitions = " ".join((f"-I{CORE} -U__x86_64__ -U__GNUC__", *(f"-D{name}" for name in defined)))
+    definitions += control * " -DSHORT=1"
     command = ["frama-c", "-eva", "-eva-precision", str(precision), "-warn-special-float", "none"]
     # a function without code and contract would pass for harmless
     command += ["-kernel-warn-key", "annot:missing-spec=abort"]
-    command += [*options.split(), f"-cpp-extra-args={definitions}", str(HERE / "kernels" / f"{driver}.c")]
+    command += [*options.split(), f"-cpp-extra-args={definitions}", str(HERE / "kernels" / f"{file}.c")]
     with tempfile.TemporaryDirectory() as name:
         told = run([*command, *(str(CORE / source) for source in sources)], Path(name))
     # a precondition that is not proved (of memcpy: room enough) is no alarm in the tool's words
@@ -146,6 +168,7 @@ CHECKS: list[tuple[str, str | None, Callable[[], list[str]]]] = [
     ("implicit steps", None, steps.report),
     ("prefix sums in doubles", None, recursions.report),
     ("addresses", "z3", addresses.report),
+    ("digits of numbers", "z3", digits.report),
     ("kernels", "frama-c", kernels),
     ("lemmas", "coqc", lemmas),
 ]

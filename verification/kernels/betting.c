@@ -1,11 +1,12 @@
 /* Coin betting in its parts: the work for any finite x, y from 0 on and a above 0; the integral for each number of nodes;
- * the last step for logarithms, but not for the magnitude, whose exponent is bounded by how x, y and a belong together. And
- * up to three experts with any numbers. A contract stands for pv_exp, which kernels/elementary.c has. */
+ * the last step, for the magnitude with logarithms from -1e6 on. And up to three experts with any numbers. A contract
+ * stands for pv_exp, which kernels/elementary.c has. */
 #include "betting/experts.c"
 #undef NEAR
 #include "betting/magnitude.c"
 
 #include "__fc_builtin.h"
+#include "libm.h"
 
 #ifndef SHORT
 #define SHORT 0 /* the control: one number is not there */
@@ -42,7 +43,8 @@ static void coin(void) {
     other.rule = 8 * rule;
     other.shift = Frama_C_interval(-10000, 10000);
     integral_baseline(&other, what == PV_COIN_LOG_POTENTIAL);
-    if (what != PV_COIN_MAGNITUDE) finish(&other, what, x);
+    if (what == PV_COIN_MAGNITUDE) other.hi = Frama_C_double_interval(-1e6, LARGEST);
+    finish(&other, what, x);
 }
 
 static void experts(void) {

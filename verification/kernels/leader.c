@@ -1,5 +1,5 @@
-/* The rows of run.h through the regularised leader, on sums by a BLT or of single steps, without noise: followed, or tuned
- * to itself; and the gradients of all rows at one point. */
+/* The rows of run.h through the regularised leader, on sums by a BLT or of single steps: followed, or tuned to itself; and
+ * the gradients of all rows at one point. With noise, a contract stands for the rounding, which kernels/lattice.c has. */
 #include "runs/pv_leader.h"
 
 #include "run.h"
@@ -8,10 +8,22 @@ enum { ROOM = 160 };
 
 static double sums[ROOM], shown[WHOLE], quick[WHOLE], slow[WHOLE];
 
+#if OUTPUTS > 1 /* of the number of a class */
+double floor(double x) { return (double)(int64_t)x; }
+#endif
+
+#if NOISY
+/*@ requires \valid_read(u + (0 .. DIM - 1)) && \initialized(u + (0 .. DIM - 1)) && \valid(out + (0 .. DIM - 1));
+  @ assigns out[0 .. DIM - 1], \result \from u[0 .. DIM - 1];
+  @ ensures 0 <= \result <= 9; */
+pv_status pv_draws_round(pv_draws *draws, uint64_t row, double std, const double *u, double s, int64_t d,
+                         double magnitude, double *out);
+#endif
+
 int main(void) {
     static const double factors[ROWS + 1] = {0.5, 0.25, 0.125, 0.125};
     static const int64_t until[2] = {1, ROWS};
-    double held[2], threshold[2], lag[2], walk[2], slope, sum[DIM];
+    double held[2], threshold[2], lag[2], walk[2], slopes[OUTPUTS], sum[DIM], weights[2];
     const int design = Frama_C_interval(0, 1 - SHORT), other = Frama_C_interval(SHORT, 1);
     pv_prefix_plan prefix = {0};
     //@ split design;
@@ -22,7 +34,8 @@ int main(void) {
     Frama_C_make_unknown((char *)walk, sizeof walk);
     pv_leader_plan plan = {plan_of(other), {0}, 1.0, any(), 0.0, {0}, {0}, any(), any()};
     plan.run.method = &pv_leader_method;
-    plan.run.outputs.n = 1;
+    plan.run.outputs.weights = weights;
+    Frama_C_make_unknown((char *)weights, sizeof weights);
     if (other) plan.tuning = (pv_tuning){2, until, held, threshold, lag, walk, any(), any(), any(), any()};
     prefix.design = design ? PV_BLT : PV_INDEPENDENT;
     prefix.dim = DIM;
@@ -32,6 +45,9 @@ int main(void) {
     prefix.order = design ? 4 : 0;
     prefix.theta = prefix.omega = prefix.coefficients = prefix.decoder = factors;
     prefix.discount = 1.0;
+    prefix.noisy = NOISY;
+    prefix.std = 1.0;
+    prefix.magnitude = 1e6;
     pv_leader it = {state_of(pv_prefix_stride(&prefix))};
     pv_prefix_bind(&it.sums, &prefix, sums + ROOM - pv_prefix_size(&prefix));
     it.gradient = first + WHOLE - DIM;
@@ -40,9 +56,8 @@ int main(void) {
     it.quick = quick + WHOLE - DIM;
     it.slow = slow + WHOLE - DIM;
     it.shown = shown + WHOLE - DIM;
-    run(&it.run, &plan.run);
-    pv_rows rows = {ROWS, COLUMNS, (const char *)data, 8 * COLUMNS, 8, 0, 0, 0, 0, 0, 0, 0};
-    pv_rows_bind(&rows);
-    pv_leader_sum(&plan, it.point, &rows, y, &it.run, &slope, sum);
+    run(&it.run, &plan.run, DIM);
+    pv_rows rows = rows_of();
+    pv_leader_sum(&plan, it.point, &rows, y, &it.run, slopes, sum);
     return 0;
 }

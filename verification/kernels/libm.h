@@ -14,4 +14,7 @@ double copysign(double x, double y);
 /*@ assigns \result \from x, y, z; */
 double fma(double x, double y, double z);
 
+/*@ assigns \result \from x, n; */
+double ldexp(double x, int n);
+
 #endif

@@ -1,6 +1,6 @@
 /* The rows of run.h through learners that see reports, with every way in which a report changes the point, and through two
- * nodes that mix what they send, with every position, pace and threshold; without noise. Contracts stand for what is bet on
- * them, which kernels/betting.c has. */
+ * nodes that mix what they send, with every position, pace and threshold. Functions stand for what is bet on them, which
+ * kernels/betting.c has, and with noise a contract for a report, which kernels/reports.c has. */
 #include "runs/pv_network.h"
 
 #include "run.h"
@@ -10,6 +10,13 @@ enum { NODES = 2 };
 static double gradients[NODES * DIM], sent[NODES * DIM], mixes[NODES * DIM], models[NODES * DIM], sums[NODES * DIM];
 static double spread[2 * NODES * NODES];
 static const pv_report report = {PV_REPORT_PLAIN, DIM, 1.0, 0.0, 0.0, 0.0, 0, 0, 1};
+
+#if NOISY
+/*@ requires \valid_read(v + (0 .. DIM - 1)) && \initialized(v + (0 .. DIM - 1)) && \valid(out + (0 .. DIM - 1));
+  @ assigns out[0 .. DIM - 1], \result \from v[0 .. DIM - 1];
+  @ ensures 0 <= \result <= 9; */
+pv_status pv_report_draw(const pv_report *plan, pv_draws *draws, uint64_t row, const double *v, double *out);
+#endif
 
 double pv_magnitude(double x, double y, double a) { return any(); }
 double pv_experts_magnitude(const pv_experts *experts, const pv_experts_plan *plan) { return any(); }
@@ -26,7 +33,7 @@ static void reports(pv_plan plan) {
     own.update = Frama_C_interval(0, PV_EXPERTS);
     own.pace = Frama_C_interval(0, PV_ADAPTIVE);
     Frama_C_make_unknown((char *)device, sizeof device);
-    run(&it.run, &own.run);
+    run(&it.run, &own.run, DIM);
     pv_local_tell(&it, &own, Frama_C_interval(0, 1) ? device : 0);
     pv_local_receive(&it, &own, device, pv_vectors_at(0));
 }
@@ -52,7 +59,7 @@ static void network(pv_plan plan, int batch) {
     own.heard = heard;
     pv_network_start(&it, &own);
     pv_network_plan_release(&it, &own);
-    run(&it.run, &own.run);
+    run(&it.run, &own.run, DIM);
     pv_network_tell(&it, &own, 0);
 }
 

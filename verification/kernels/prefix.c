@@ -1,5 +1,5 @@
-/* Five rows of two coordinates, of which one is null, through every design without noise: all memory of a run, which ends
- * where the array does, and the sums of integers. */
+/* Five rows of two coordinates, of which one is null, through every design: all memory of a run, which ends where the array
+ * does, the sums of integers, and copies for a checkpoint. With noise, a function stands for the rounding. */
 #include "prefix/pv_prefix.h"
 
 #include "__fc_builtin.h"
@@ -8,9 +8,24 @@
 #define SHORT 0 /* the control: one number too few */
 #endif
 
+#ifndef NOISY
+#define NOISY 0 /* whether sums get noise: a contract stands for it */
+#endif
+
 enum { DIM = 2, STEPS = 5, ROOM = 128 };
 
-static double memory[ROOM - SHORT];
+static double memory[ROOM - SHORT], kept[ROOM];
+
+#if NOISY /* in place of what kernels/lattice.c has: a standard deviation of 1, and nothing beyond 16 of them */
+int pv_draws_level(const pv_draws *draws) { return 0; }
+
+pv_status pv_draws_round(pv_draws *draws, uint64_t row, double std, const double *u, double s, int64_t d,
+                         double magnitude, double *out) {
+    //@ loop unroll 2;
+    for (int64_t c = 0; c < d; ++c) out[c] = s * u[c] + Frama_C_double_interval(-16.0 * std, 16.0 * std);
+    return Frama_C_interval(0, 1) ? PV_OK : PV_NEED_BITS;
+}
+#endif
 
 int main(void) {
     const int design = Frama_C_interval(0, PV_DESIGNS - 1);
@@ -29,6 +44,10 @@ int main(void) {
     plan.window = design > PV_SMOOTH ? 3 : 0;
     const size_t size = pv_prefix_size(&plan);
     pv_prefix state;
+    pv_draws draws = {0};
+    plan.noisy = NOISY;
+    plan.std = 1.0;
+    plan.magnitude = 8.0;
     pv_prefix_bind(&state, &plan, memory + ROOM - size);
     //@ loop unroll 6;
     for (int i = 0; i <= STEPS; ++i) {
@@ -36,7 +55,10 @@ int main(void) {
         row[0] = Frama_C_double_interval(-1.0, 1.0);
         row[1] = Frama_C_double_interval(-1.0, 1.0);
         if (pv_prefix_add(&state, i == 2 ? 0 : row) != PV_OK) break;
-        if (pv_prefix_settle(&state, 0) != PV_OK) break;
+        if (pv_prefix_settle(&state, NOISY ? &draws : 0) != PV_OK) break;
     }
+    double *own = kept + ROOM - pv_prefix_kept_size(&plan);
+    pv_prefix_keep(&plan, memory + ROOM - size, own);
+    pv_prefix_restore(&plan, own, memory + ROOM - size);
     return (int)state.made;
 }

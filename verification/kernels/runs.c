@@ -1,4 +1,4 @@
-/* The rows of run.h through gradient descent, perturbed iterates and a bandit, without noise. */
+/* The rows of run.h through gradient descent, perturbed iterates and a bandit. */
 #include "runs/pv_bandit.h"
 #include "runs/pv_gradient.h"
 #include "runs/pv_iterate.h"
@@ -24,20 +24,20 @@ int main(void) {
         pv_gradient it = {state, a, b, 0};
         own.run.method = &pv_gradient_method;
         pv_gradient_tell(&it, &own, other ? c : 0);
-        run(&it.run, &own.run);
+        run(&it.run, &own.run, DIM);
     } else if (method == ITERATE) {
         pv_schedule schedule = {other, any(), any(), 1, any(), any(), any(), any(), any(), PV_SHAPE_LIPSCHITZ, any()};
         pv_iterate_plan own = {plan, schedule, other ? pv_update_implicit : pv_update_gradient, other, 2};
         pv_iterate it = {state, a, any(), any(), {0}};
         own.run.method = &pv_iterate_method;
-        run(&it.run, &own.run);
+        run(&it.run, &own.run, DIM);
     } else {
         pv_bandit_plan own = {plan, report, 1.0, !other, other, -1.0, 1.0, any(), any(), any(), any(), other};
         pv_bandit it = {state, value + DIM - (other ? DIM : 1), a, b, e, c, 0, directions, POINTS, 0};
         own.run.method = &pv_bandit_method;
         own.report.d = other ? DIM : 1;
         pv_bandit_begin(&it, &own);
-        run(&it.run, &own.run);
+        run(&it.run, &own.run, DIM);
     }
     return 0;
 }

@@ -1,8 +1,9 @@
 /* The rows of run.h through least squares on private moments, in leaves of two rows summed up in doubles, and as printed, in
- * single steps, without noise; and the sum of a leaf at once. Contracts stand for the models, which kernels/moments.c
- * has. */
+ * single steps; and the sum of a leaf at once. Contracts stand for the models, which kernels/moments.c has, and with noise
+ * for the rounding, which kernels/lattice.c has. */
 #include "runs/pv_least_squares.h"
 
+#define DRAWN 16
 #include "run.h"
 
 enum { ROOM = 256, SIZE = DIM * DIM + DIM };
@@ -19,6 +20,15 @@ pv_status pv_ridge_solve(pv_ridge *ridge, const double *moments, double most, do
   @ assigns x[0 .. 2], \result \from moments[0 .. 11];
   @ ensures \initialized(x + (0 .. 2)) && 0 <= \result <= 9; */
 pv_status pv_ridge_solve_as_printed(pv_ridge *ridge, const double *moments, double shift, double *x);
+
+#if NOISY
+/*@ requires \valid_read(u + (0 .. 11)) || (d < 12 && \valid_read(u + (0 .. 8)));
+  @ requires \valid(out + (0 .. 11)) || (d < 12 && \valid(out + (0 .. 8)));
+  @ assigns out[0 .. d - 1], \result \from u[0 .. d - 1];
+  @ ensures 0 <= \result <= 9; */
+pv_status pv_draws_round(pv_draws *draws, uint64_t row, double std, const double *u, double s, int64_t d,
+                         double magnitude, double *out);
+#endif
 
 int main(void) {
     static const double factors[ROWS + 1] = {0.5, 0.25, 0.125, 0.125};
@@ -40,6 +50,9 @@ int main(void) {
     prefix.order = 1;
     prefix.theta = prefix.omega = prefix.coefficients = prefix.decoder = factors;
     prefix.discount = 1.0;
+    prefix.noisy = NOISY;
+    prefix.std = 1.0;
+    prefix.magnitude = 1e6;
     pv_least_squares it = {state_of(DIM)};
     pv_prefix_bind(&it.sums, &prefix, sums + ROOM - pv_prefix_size(&prefix));
     it.ridge.d = DIM;
@@ -48,10 +61,9 @@ int main(void) {
     it.targets = targets;
     it.moments = moments + SIZE - size;
     it.released = released_moments + SIZE - size;
-    run(&it.run, &plan.run);
+    run(&it.run, &plan.run, size);
     pv_least_squares_end(&it, &plan);
-    pv_rows rows = {ROWS, COLUMNS, (const char *)data, 8 * COLUMNS, 8, 0, 0, 0, 0, 0, 0, 0};
-    pv_rows_bind(&rows);
+    pv_rows rows = rows_of();
     pv_least_squares_leaf(&plan, it.add, &rows, y, 1, 2, &it.run, scratch, leaf);
     return 0;
 }

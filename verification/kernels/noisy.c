@@ -1,3 +1,0 @@
-/* What runs.c does, with noise. A contract stands for pv_wipe. */
-#define NOISY 1
-#include "runs.c"
