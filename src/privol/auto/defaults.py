@@ -161,7 +161,7 @@ def may_learn_encoding(made: Any, horizon: int | None) -> bool:
 
 
 def _promise(made: Any, horizon: int | None, n_features: int = 1) -> Guarantee:
-    return promise_of(made, n_features, horizon or made.horizon, 2)
+    return promise_of(made, n_features, horizon or getattr(made, "horizon", None) or 1000, 2)
 
 
 def encoder_for(
