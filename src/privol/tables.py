@@ -28,6 +28,7 @@ __all__ = [
     "private_metrics_report",
     "private_total",
     "run_report",
+    "set_aside_note",
     "show",
     "spent_note",
     "warnings_of",
@@ -150,6 +151,8 @@ def facts_of(record: Mapping[str, Any]) -> list[tuple[str, str]]:
         more = " each" if parameters["renewal"] == "repeat" else ", twice as many and so on"
         most = f" in epochs of {parameters['horizon']:,}{more}"
     add("rows learnt", f"{record['rows']:,}{most}; {record['features']:,} features{labels}")
+    if record.get("set_aside"):
+        add("set aside", set_aside_note(record))
     if record.get("encoding") is not None:
         add("encoding", _encoding(record["encoding"]))
     evaluated = " (read, learnt and evaluated" if record["diagnostics"] else " (read and learnt"
@@ -221,6 +224,12 @@ _DROPPED = {
     "unmatched_labels": "{:,} labels without a row",
     "still_waiting": "{:,} still without a label at the end",
 }
+
+
+def set_aside_note(record: Mapping[str, Any]) -> str:
+    """Return how many messages are no rows, because they cannot be read."""
+    found = record["set_aside"]
+    return f"{found:,} message{'s' if found > 1 else ''} that cannot be read, in the quarantine"
 
 
 def dropped_note(record: Mapping[str, Any]) -> Text:

@@ -374,3 +374,53 @@ def test_progress_is_shown_in_logs_too(here, clinic, monkeypatch):
     assert re.fullmatch(r"500 of 500 rows, [\d,]+/s, 0:00:00 left, epsilon 1", lines[0])
     assert "comparing: without noise" in lines
     assert "left, epsilon" not in found.stdout
+
+
+# ---- killed before the first row ----------------------------------------------------------------------------
+
+
+@contextmanager
+def about_to_begin(folder):
+    """Another process that has taken the directory and not begun; it ends by SIGKILL."""
+    program = (
+        "import sys; from privol import PIGD; from privol.state import State\n"
+        "state = State(sys.argv[1]); state.open(PIGD(horizon=10)); print('open', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        try:
+            assert other.stdout.readline() == "open\n"
+            yield
+        finally:
+            other.kill()
+
+
+def test_a_run_that_was_killed_before_it_began_is_begun_in_its_directory(here, clinic):
+    """Found with a broker: neither `run` nor `resume` took the directory, and nothing said that it may go."""
+    words = (*RUN, "--no-diagnostics", "--seed", 3, "--out")
+    with about_to_begin("R"):
+        before = sorted(path.name for path in Path("R").rglob("*"))
+        assert {"ledger.jsonl", "secret", "lock"} <= set(before)
+        refused = privol_cli(*words, "R")
+        assert refused.exit_code not in (OK, INTERRUPTED)
+        assert "another process" in refused.stderr
+        assert sorted(path.name for path in Path("R").rglob("*")) == before
+    resumed = privol_cli("resume", "R")
+    assert resumed.exit_code == IO
+    assert "no run has begun here, and nothing was learnt, released or spent: privol run --out" in resumed.stderr
+    for folder in ("R", "NEW"):
+        assert privol_cli(*words, folder).exit_code == OK
+    assert np.array_equal(load_model("R").coef_, load_model("NEW").coef_)
+    assert "exists and is not empty" in privol_cli(*words, "R").stderr
+
+
+@pytest.mark.parametrize("left", ["secret/key", "rows.csv"])
+def test_a_directory_with_anything_else_is_not_taken(here, clinic, left):
+    with about_to_begin("R"):
+        pass
+    Path("R", left).write_text("mine")
+    refused = privol_cli(*RUN, "--out", "R")
+    assert refused.exit_code == IO
+    assert "exists and is not empty" in refused.stderr
+    assert Path("R", left).read_text() == "mine"

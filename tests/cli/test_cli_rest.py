@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli_tools import piped, privol_cli
 
-from privol.cli.app import DATA, OK, USAGE
+from privol.cli.app import DATA, INTERRUPTED, OK, USAGE
 from privol.streams import open_stream
 
 pytestmark = pytest.mark.process
@@ -66,3 +67,30 @@ def test_the_rows_after_those_learnt(here, monkeypatch):
     assert result.exit_code == OK, result.output
     assert privol_cli("resume", "three", "--rest", "--no-diagnostics", "--quiet").exit_code == OK
     assert model("one") == model("two") == model("three") == model("whole")
+
+
+def test_what_a_pipe_has_to_bring_is_said(here, monkeypatch):
+    """After an interrupt, and where it brings the wrong rows."""
+    rows = "".join(f"{i / 100},{i % 2}\n" for i in range(100))
+    words = ("run", "-", "--target", "y", "--classes", "0,1", "--x-bound", 2, "--no-diagnostics", "--out", "R")
+    with monkeypatch.context() as patch:
+        patch.setattr("privol.cli.run.watched", struck_after_a_block)
+        ended = piped(f"x,y\n{rows}", *words, "--horizon", 150)
+    assert ended.exit_code == INTERRUPTED
+    said = "privol resume R continues it, with all rows again, or with --rest those from its --next-row on"
+    assert said in " ".join(ended.stderr.split())
+    assert privol_cli("resume", "R", "--next-row").stdout == "101\n"
+    later = "".join(f"{i / 100},{i % 3 % 2}\n" for i in range(100, 150))
+    refused = piped(f"x,y\n{later}{later}", "resume", "R", "-")
+    assert refused.exit_code != OK
+    assert "privol resume --rest: only with the rows after them" in " ".join(refused.stderr.split())
+    assert piped(f"x,y\n{later}", "resume", "R", "-", "--rest", "--quiet").exit_code == OK
+    assert model("R")[0] == 150
+
+
+@contextmanager
+def struck_after_a_block(*_, **__):
+    def tick(learner, stream):
+        raise KeyboardInterrupt
+
+    yield tick, lambda stage: None

@@ -588,10 +588,10 @@ def test_workers_forget_what_they_held(cluster):
     _, client = cluster
     learner, kind = make("output")
     learner.fit_parts(parts_of(kind), DaskCrew(client))
+
+    def sessions():  # in here, as workers need not find this file
+        from privol.distributed import _dask_crew
+
+        return len(_dask_crew._SESSIONS)
+
     assert set(client.run(sessions).values()) == {0}
-
-
-def sessions():
-    from privol.distributed import _dask_crew
-
-    return len(_dask_crew._SESSIONS)

@@ -42,10 +42,10 @@ def test_it_is_a_recipe(steps: list[tuple[str, str]]) -> None:
 def test_it_installs_as_the_readme_does(steps: list[tuple[str, str]]) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (line,) = set(re.findall(r"python3 -m venv \.venv && \.venv/bin/pip install '\.\[cli\]'", readme))
-    assert line.replace("cli", "serve") in values(steps, "RUN")
+    assert line.replace("cli", "serve,sources") in values(steps, "RUN")
     with open(ROOT / "pyproject.toml", "rb") as file:
         project = tomllib.load(file)["project"]
-    assert "serve" in project["optional-dependencies"]
+    assert {"serve", "sources"} <= project["optional-dependencies"].keys()
     assert json.loads(values(steps, "ENTRYPOINT")[0])[0] in project["scripts"]
     place = values(steps, "WORKDIR")[0]
     assert values(steps, "COPY") == [". .", f"--from=build {place}/.venv {place}/.venv"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import gzip
 import json
 import math
 import os
@@ -188,6 +189,22 @@ def test_example_covtype(tmp_path, capsys, monkeypatch):
     with pytest.raises(privol.errors.InvalidParameter, match="release=10000 would release nothing"):
         runpy.run_path(str(ROOT / "examples" / "covtype.py"), run_name="__main__")
     assert "3600 rows learnt, 400 held out" in capsys.readouterr().out
+
+
+def test_example_published_table(tmp_path, capsys, monkeypatch):
+    """With one of the sets, and few rows of it; the page shows a table of the same columns."""
+    pytest.importorskip("matplotlib")
+    with gzip.open(tmp_path / "covtype.data.gz", "wt") as file:
+        file.write(covtype_text(4_000))
+    plot = tmp_path / "table.png"
+    words = ["published_table.py", str(tmp_path), "--repeats", "1", "--plot", str(plot)]
+    monkeypatch.setattr(sys, "argv", words)
+    runpy.run_path(str(ROOT / "examples" / "published_table.py"), run_name="__main__")
+    table = capsys.readouterr().out
+    page = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
+    (head, *_) = [line for line in table.splitlines() if line.startswith("|")]
+    assert head in page
+    assert plot.read_bytes().startswith(b"\x89PNG")
 
 
 def test_example_multiclass(tmp_path, monkeypatch):

@@ -132,6 +132,8 @@ def test_a_message_that_cannot_be_read_ends_the_run_or_is_set_aside(server, tmp_
     aside = tmp_path / "aside"
     stream = open_stream(server.url(rows=4, field="m", quarantine=aside), schema=SCHEMA)
     X, _ = together(stream)
+    assert stream.set_aside == 1
+    assert open_stream(server.url(rows=4, field="m"), schema=SCHEMA).set_aside is None
     assert np.array_equal(X, together(open_stream(pa.Table.from_pylist(ROWS[:4]), schema=SCHEMA))[0])
     assert any("set aside as unreadable is the same in neighbouring streams" in words for words in stream.conditions)
     assert sorted(path.name for path in aside.iterdir()) == ["entry-7-1.message", "entry-7-1.reason"]

@@ -268,7 +268,9 @@ def test_messages_that_are_set_aside_are_none_of_the_rows_whatever_is_killed(red
     with pytest.raises(KeyboardInterrupt):
         fit(url, run, stops(3))
     killed(url, run, 6)
-    made = fit(url, run)
+    seen = []
+    made = fit(url, run, lambda _, stream: seen.append(stream.set_aside))
+    assert 0 < seen[0] <= seen[-1] == 16  # those before the kill too
     assert outcome(made, run)[:4] == whole[:4]
     assert "set aside as unreadable" in made.guarantee_.sentence()
     assert len(list((tmp_path / "aside").glob("*.message"))) == 16

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..tables import dropped_note, headline_of, private_total, run_report, show, spent_note, warnings_of
+from ..tables import dropped_note, headline_of, private_total, run_report, set_aside_note, show, spent_note, warnings_of
 
 __all__ = ["brief_report", "show_run"]
 
@@ -72,6 +72,8 @@ def _learnt(record: Mapping[str, Any]) -> RenderableType:
         classes = f", classes {labels[0]} / {labels[1]}"
     learnt = f"{record['rows']:,} rows in {_pace(record)}, {record['features']:,} features{classes}"
     table.add_row("learnt", learnt)
+    if record.get("set_aside"):
+        table.add_row("set aside", set_aside_note(record))
     encoding = record.get("encoding")
     if encoding is not None:
         used = "frequent features" if encoding["frequent_features"] is not None else "columns"

@@ -224,6 +224,7 @@ def describe_fit(
         "release_rows": [n],
         "noise": noise,
         "dropped": describe_dropped(stream),
+        "set_aside": stream.set_aside,
         "seconds": seconds,
         "rows_per_second": n / max(seconds, 1e-9),
         "x_bound_from": x_bound_from,

@@ -16,7 +16,7 @@ import click
 
 from ..errors import BudgetExceeded, InvalidParameter, InvalidRow, StreamError
 
-__all__ = ["RunDirectory", "naming_rows", "printing", "uninterrupted"]
+__all__ = ["RunDirectory", "naming_rows", "never_began", "printing", "uninterrupted"]
 
 _DEFAULT = "privol-run"
 
@@ -149,6 +149,9 @@ class RunDirectory:
                 raise OSError(
                     errno.ENOTEMPTY, "holds a run that has not ended; privol resume continues it", str(self.path)
                 ) from None
+            if never_began(self.path):
+                self._kept = True  # whoever may be about to begin there has it locked, and refuses this run
+                return
             if any(self.path.iterdir()):
                 raise OSError(
                     errno.ENOTEMPTY,
@@ -191,3 +194,18 @@ class RunDirectory:
                     path.unlink(missing_ok=True)
             if self._made:
                 self.path.rmdir()
+
+
+def never_began(path: Path) -> bool:
+    """Whether a directory has only what is left of runs that were killed before they began: nothing was reserved."""
+    from ..ledger import Ledger
+
+    if not (path / "secret").is_dir():
+        return False
+    journal = path / "ledger.jsonl"
+    inside = {entry.name for entry in path.iterdir()}
+    if not inside <= {"secret", journal.name, f".{journal.name}.lock"}:
+        return False
+    if {entry.name for entry in (path / "secret").iterdir()} != {"lock"}:
+        return False
+    return not journal.exists() or not Ledger.read(journal).accounts

@@ -111,6 +111,7 @@ def describe_run(
         if noise is None
         else noise_record(noise, stream, bound=getattr(plan, "tuning", None) is not None),
         "dropped": describe_dropped(stream),
+        "set_aside": stream.set_aside,
         "seconds": seconds,
         "rows_per_second": n / max(seconds, 1e-9),
         "out": None,

@@ -14,7 +14,7 @@ import click
 from .._threads import set_threads
 from ..errors import StateError
 from ..readers.source_urls import is_url
-from .outputs import RunDirectory, printing
+from .outputs import RunDirectory, never_began, printing
 
 __all__ = ["continue_run", "resume"]
 
@@ -182,6 +182,8 @@ def _nothing_to_resume(path: Path) -> str:
                 "nothing, so begin it again in another directory"
                 + ("" if len(open_) == len(accounts) else f"; {journal} says what its encoding has spent")
             )
+    if never_began(path):
+        return "no run has begun here, and nothing was learnt, released or spent: privol run --out begins one here"
     return "there is no run to resume here"
 
 

@@ -354,13 +354,13 @@ def learn_rows(
         except BaseException as error:
             if state is not None and ready.taught is not None:
                 state.forget_taught()
-            say_what_is_left(error, made, directory, ready.encoder)
+            say_what_is_left(error, made, directory, ready.encoder, file)
             raise
     directory.keep()
     try:
         record = report(ended)
     except OSError as error:
-        say_what_is_left(error, made, directory, ready.encoder)
+        say_what_is_left(error, made, directory, ready.encoder, file)
         raise
     with printing(f"; the run is in {directory.shown}"):
         if as_json:
@@ -377,7 +377,7 @@ def learn_rows(
         left = "what was released by then is" if made.n_releases_ else "nothing was released by then; the account is"
         where, learnt = directory.shown, run_of(made)
         if learnt is not None and not learnt.account.closed:
-            where += f"; privol resume {where} continues it"
+            where += f"; {_continues(directory, file)}"
         click.echo(f"privol: error: interrupted after row {made.n_rows_:,}; {left} in {where}", err=True)
         raise click.exceptions.Exit(INTERRUPTED)
 
@@ -438,7 +438,7 @@ def _record(
     return record, released
 
 
-def say_what_is_left(error: BaseException, made: Any, directory: RunDirectory, encoder: Any) -> None:
+def say_what_is_left(error: BaseException, made: Any, directory: RunDirectory, encoder: Any, file: str | None) -> None:
     """Make sure that what was learnt before an error stays, and say so."""
     from ..learners.views import run_of
 
@@ -449,9 +449,15 @@ def say_what_is_left(error: BaseException, made: Any, directory: RunDirectory, e
     directory.keep()
     if not run.account.closed:
         rows = f"{made.n_rows_:,}"
-        error.add_note(f"what was learnt until row {rows} is kept: privol resume {directory.shown} continues it")
+        error.add_note(f"what was learnt until row {rows} is kept: {_continues(directory, file)}")
     elif made.n_releases_:
         error.add_note(f"the model and what it spent are in {directory.shown}")
+
+
+def _continues(directory: RunDirectory, file: str | None) -> str:
+    """Say how a run goes on, and what a pipe must bring then."""
+    rows = ", with all rows again, or with --rest those from its --next-row on" if file == "-" else ""
+    return f"privol resume {directory.shown} continues it{rows}"
 
 
 @contextmanager

@@ -202,7 +202,7 @@ def learn_parts(
             with naming_rows(stream), fitting(stream.source, wanted=not (as_json or quiet)):
                 made.fit_parts(parts, crew, checkpoint=state)
         except BaseException as error:
-            say_what_is_left(error, made, directory, None)
+            say_what_is_left(error, made, directory, None, None)
             raise
         directory.keep()
         with uninterrupted():

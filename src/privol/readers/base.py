@@ -131,6 +131,8 @@ class Facts:
     positions : Positions or None
         Where the input is after each row, if it has positions: it is a database, where a row's number may change
         between two readings.
+    set_aside : callable or None
+        Returns how many messages were set aside so far in the latest iteration; None where none ever are.
     """
 
     name: str
@@ -148,6 +150,7 @@ class Facts:
     beside: str | None = None
     first_row: int = 1
     positions: Positions | None = None
+    set_aside: Callable[[], int] | None = None
 
 
 class Reader(ABC):

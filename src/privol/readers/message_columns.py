@@ -93,6 +93,7 @@ class MessageColumns(ColumnsAround):
                 sized=self._rows is not None,
                 conditions=(*feed.conditions, *((CONDITION,) if folder is not None else ())),
                 positions=self._positions,
+                set_aside=None if folder is None else lambda: self._count,
             )
             found = self._look(facts, options, format)
         except Away as err:

@@ -225,7 +225,8 @@ class GoesOn(ABC):
         if known is not None and known[0] != self._digest.hexdigest():
             self._refuse(
                 f"the first {self._digest.rows} rows of the stream are not those that the run has learnt: it can "
-                "be resumed only with the same rows, because noise that was published with them would show what differs"
+                "be resumed only with the same rows, because noise that was published with them would show what "
+                "differs (rest=True, privol resume --rest: only with the rows after them)"
             )
 
     def _compare_state(self, run: Run) -> None:

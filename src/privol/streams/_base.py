@@ -167,6 +167,15 @@ class Stream:
         return dict(self._counts)
 
     @property
+    def set_aside(self) -> int | None:
+        """How many messages were set aside as unreadable so far in the latest iteration; None where none ever are.
+
+        In a run that goes on, those before it count too. The guarantee takes which messages these are for granted.
+        """
+        count = self._facts.set_aside
+        return None if count is None else count()
+
+    @property
     def cells(self) -> dict[str, dict[str, int]] | None:
         """How many cells the schema does not take as they are, by column and kind. **Not private**, a diagnostic.
 
