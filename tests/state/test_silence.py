@@ -11,11 +11,15 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
 from conformance import LEARNERS, N, Stream, fingerprint, make
 
+from privol import PIGD, open_stream
+from privol.errors import StreamError
 from privol.state import State
 from privol.state._checkpoints import Checkpoints
 from privol.state._silence import Watch, blocks_of
@@ -95,6 +99,39 @@ def test_a_run_that_is_killed_in_silence_goes_on_from_there(tmp_path):
         ).stdout
 
     assert end(run) == end(tmp_path / "whole")
+
+
+def test_rows_of_a_queue_are_kept_as_they_come(tmp_path):
+    """Dicts of other threads, one by one; an error ends the run, and another process goes on behind it."""
+    schema = {
+        "columns": {"age": {"range": [0, 100]}, "ward": {"levels": ["a", "b"]}},
+        "target": {"column": "ill", "negative": 0, "positive": 1},
+    }
+    rows = [{"age": i * 31 % 97, "ward": "ab"[i % 2], "ill": int(i * 31 % 97 > 50)} for i in range(120)]
+
+    def learn(waiting, state):
+        learner = PIGD(epsilon=4.0, delta=1e-6, horizon=120, x_bound=2.0, release=30, random_state=4)
+        stream = open_stream(iter(waiting.get, None), schema=schema, block_rows=1)
+        return learner.fit_stream(stream, checkpoint=state)
+
+    def given(*ones):
+        waiting = SimpleQueue()
+        for one in ones:
+            waiting.put(one)
+        return waiting
+
+    whole = learn(given(*rows, None), State(tmp_path / "whole"))
+    run, waiting = tmp_path / "run", given(*rows[:70])
+    with ThreadPoolExecutor(1) as pool:
+        learning = pool.submit(learn, waiting, State(run, seconds=0.05))
+        wait_until(lambda: learning.done() or kept_rows(run) == 70)
+        assert State(run).next_row() == 71
+        waiting.put({**rows[70], "ill": "?"})
+        waiting.put(None)
+        with pytest.raises(StreamError, match="column 'ill', row 71"):
+            learning.result(PATIENCE)
+    again = learn(given(*rows[State(run).next_row() - 1 :], None), State(run, rest=True))
+    assert fingerprint(again) == fingerprint(whole)
 
 
 def test_nothing_is_written_where_no_rows_came(tmp_path, monkeypatch):
