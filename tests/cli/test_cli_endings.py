@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +20,11 @@ from cli_tools import N, entries_of, listed, no_file_above, privol_cli, run_json
 from patience import WAIT
 
 import privol.cli.run as command
+from privol import PIGD
 from privol._files import AppendOnly
 from privol.cli import brief, prepare
 from privol.cli.app import DATA, INTERRUPTED, IO, OK, PIPE
+from privol.ledger import Ledger
 from privol.state import load_model
 
 pytestmark = pytest.mark.process
@@ -415,12 +417,17 @@ def test_a_run_that_was_killed_before_it_began_is_begun_in_its_directory(here, c
     assert "exists and is not empty" in privol_cli(*words, "R").stderr
 
 
-@pytest.mark.parametrize("left", ["secret/key", "rows.csv"])
+@pytest.mark.parametrize("left", ["secret/key", "rows.csv", "ledger.jsonl"])
 def test_a_directory_with_anything_else_is_not_taken(here, clinic, left):
     with about_to_begin("R"):
         pass
-    Path("R", left).write_text("mine")
+    if left == "ledger.jsonl":
+        with closing(Ledger(journal="R/ledger.jsonl")) as ledger:
+            PIGD(ledger=ledger).fit(np.eye(2), [0, 1])
+    else:
+        Path("R", left).write_text("mine")
+    before = Path("R", left).read_bytes()
     refused = privol_cli(*RUN, "--out", "R")
     assert refused.exit_code == IO
     assert "exists and is not empty" in refused.stderr
-    assert Path("R", left).read_text() == "mine"
+    assert Path("R", left).read_bytes() == before

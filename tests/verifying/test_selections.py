@@ -37,7 +37,7 @@ SELECTIONS = {
     "pure zero_out": (PURE[:2], {"adjacency": "zero_out"}),
     "gaussian": (GAUSSIAN, {"delta": 1e-6}),
     "gaussian of users": (GAUSSIAN, {"delta": 1e-6, "rows_per_user": 3}),
-    "gaussian zero_out": (GAUSSIAN[:2], {"delta": 1e-8, "adjacency": "zero_out", "repetitions": 200.0}),
+    "gaussian zero_out": (GAUSSIAN[:2], {"delta": 1e-8, "adjacency": "zero_out", "repetitions": 40.0}),
     "regression": ((OutputPerturbation(delta=0.0, loss="huber"),), {"validation": 0.5, "error_bound": 2.0}),
 }
 
