@@ -16,13 +16,21 @@ from .auto.base import PrivateModel
 from .errors import InvalidParameter, StateError
 from .guarantees import Guarantee
 from .learners import DPFTRL, OnlineLearner
+from .live import LiveRun
+from .state import State
 
 __all__ = ["as_river"]
 
 _BINARY = (False, True)
 
 
-def as_river(learner: Any, *, classes: Sequence[Any] | None = None, features: Sequence[str] | None = None) -> Any:
+def as_river(
+    learner: Any,
+    *,
+    classes: Sequence[Any] | None = None,
+    features: Sequence[str] | None = None,
+    checkpoint: State | None = None,
+) -> Any:
     """Return a learner as an estimator of River: a classifier or a regressor that learns dicts one by one.
 
     Parameters
@@ -34,6 +42,9 @@ def as_river(learner: Any, *, classes: Sequence[Any] | None = None, features: Se
         parameter decides.
     features : sequence of str, optional
         The public names of the features. Default: those of the first row, which is then public in this respect.
+    checkpoint : privol.state.State, optional
+        Directory in which the run is kept, with ``rest=True``: rows are learnt as :class:`privol.live.LiveRun` does it,
+        which is ``live``, and predictions are by what is on the disk. A clone needs another directory.
 
     Returns
     -------
@@ -56,10 +67,10 @@ def as_river(learner: Any, *, classes: Sequence[Any] | None = None, features: Se
     pipeline gets. What looks at each row alone (selections, functions, one-hot encoders) keeps it.
     """
     if is_classifier(learner):
-        return _kind("RiverClassifier")(learner, classes, features)
+        return _kind("RiverClassifier")(learner, classes, features, checkpoint)
     if classes is not None:
         raise InvalidParameter("classes are those of a classifier, and the learner is for real targets")
-    return _kind("RiverRegressor")(learner, features)
+    return _kind("RiverRegressor")(learner, features, checkpoint)
 
 
 class _Wrapped:
@@ -72,6 +83,17 @@ class _Wrapped:
 
     learner: Any
     features: Sequence[str] | None
+    checkpoint: State | None
+    live: LiveRun | None = None
+    _names: tuple[str, ...] | None
+    _known: frozenset[str]
+
+    def _keep(self, classes: Sequence[Any] | None) -> None:
+        """Begin to keep the run, if there is a directory."""
+        if self.checkpoint is not None:
+            self.live = LiveRun(self.learner, self.checkpoint, classes=classes)
+            known = self._names if self.live.features is None else self.live.features
+            self._names, self._known = known, frozenset(known or ())
 
     def _check(self) -> None:
         if not isinstance(self.learner, OnlineLearner | PrivateModel):
@@ -79,7 +101,7 @@ class _Wrapped:
                 f"learner must be a learner of streams, PrivateClassifier or PrivateRegressor, found "
                 f"{shown(self.learner)}: others need all rows at once"
             )
-        self._names: tuple[str, ...] | None = None if self.features is None else tuple(self.features)
+        self._names = None if self.features is None else tuple(self.features)
         self._known = frozenset(self._names or ())
 
     @property
@@ -89,7 +111,7 @@ class _Wrapped:
 
     def close(self) -> None:
         """End the learner's run: make its last release, if one is due."""
-        self.learner.close()
+        (self.live or self.learner).close()
 
     def _begun(self) -> bool:
         """Whether there is a model."""
@@ -105,11 +127,12 @@ class _Wrapped:
         return {name: x.get(name, 0.0) for name in names}
 
     def _learn(self, x: dict[Any, Any], y: Any) -> None:
+        learn = (self.live or self.learner).learn_one
         if self._names is None:
-            self.learner.learn_one(x, y)
+            learn(x, y)
             self._names, self._known = tuple(x), frozenset(x)
         else:
-            self.learner.learn_one(self._row(x), y)
+            learn(self._row(x), y)
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Any:
         """Return an estimator with the same parameters, whose learner has not begun.
@@ -119,6 +142,8 @@ class _Wrapped:
         """
         if include_attributes:
             raise StateError("a clone of what has been learnt would draw its noise again: pickle holds what is public")
+        if self.checkpoint is not None and (new_params or {}).get("checkpoint") is None:
+            raise StateError("a clone cannot be kept in the same directory: clone({'checkpoint': State(...)}) has one")
         own: dict[str, Any] = {**cast("Any", self)._get_params(), **(new_params or {})}
         return type(self)(**{**own, "learner": clone(own["learner"])})
 
@@ -131,6 +156,7 @@ class _Classifying(_Wrapped):
     learner : OnlineLearner or PrivateClassifier
     classes : sequence of labels, optional
     features : sequence of str, optional
+    checkpoint : privol.state.State, optional
         As for :func:`as_river`.
 
     Attributes
@@ -139,11 +165,16 @@ class _Classifying(_Wrapped):
     """
 
     def __init__(
-        self, learner: Any, classes: Sequence[Any] | None = None, features: Sequence[str] | None = None
+        self,
+        learner: Any,
+        classes: Sequence[Any] | None = None,
+        features: Sequence[str] | None = None,
+        checkpoint: State | None = None,
     ) -> None:
         self.learner = learner
         self.classes = classes
         self.features = features
+        self.checkpoint = checkpoint
         self._check()
         if not is_classifier(learner):
             raise InvalidParameter(f"learner must be a classifier, found {shown(learner)}: RiverRegressor takes it")
@@ -157,6 +188,7 @@ class _Classifying(_Wrapped):
             learner.declare_classes(self._public)
             if features is not None:
                 learner.declare_features(list(features))
+        self._keep(None if isinstance(learner, PrivateModel) else self._public)
 
     @property
     def _multiclass(self) -> bool:
@@ -199,6 +231,7 @@ class _Regressing(_Wrapped):
     ----------
     learner : OnlineLearner or PrivateRegressor
     features : sequence of str, optional
+    checkpoint : privol.state.State, optional
         As for :func:`as_river`.
 
     Attributes
@@ -206,14 +239,16 @@ class _Regressing(_Wrapped):
     guarantee_ : Guarantee
     """
 
-    def __init__(self, learner: Any, features: Sequence[str] | None = None) -> None:
+    def __init__(self, learner: Any, features: Sequence[str] | None = None, checkpoint: State | None = None) -> None:
         self.learner = learner
         self.features = features
+        self.checkpoint = checkpoint
         self._check()
         if is_classifier(learner):
             raise InvalidParameter(f"learner must be for real targets, found {shown(learner)}")
         if features is not None and not isinstance(learner, PrivateModel):
             learner.declare_features(list(features))
+        self._keep(None)
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """Learn a row and its target; errors are those of the learner's ``learn_one``."""

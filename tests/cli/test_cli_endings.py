@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import warm
 from cli_tools import RUN as DEFAULT
-from cli_tools import N, entries_of, listed, no_file_above, privol_cli, run_json, start
+from cli_tools import N, entries_of, interrupted_at, listed, no_file_above, privol_cli, run_json, start
 from patience import WAIT
 
 import privol.cli.run as command
@@ -38,22 +38,12 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POS
 RUN = (*DEFAULT, "--learner", "pigd")  # its releases are paid for one by one
 
 
-@contextmanager
-def struck_after_a_block(*_, **__):
-    """Ctrl-C after the first block was learnt, before the run is closed."""
-
-    def tick(learner, stream):
-        raise KeyboardInterrupt
-
-    yield tick, lambda stage: None
-
-
 @pytest.mark.parametrize("diagnostics", ["--diagnostics", "--no-diagnostics"])
 def test_an_interrupted_run_keeps_what_was_released(here, clinic, monkeypatch, diagnostics):
     whole = run_json(*RUN, "--horizon", "1000", "--release", "200", "--seed", "3", "--out", "whole", "--no-diagnostics")
-    monkeypatch.setattr(command, "watched", struck_after_a_block)
     words = ("--horizon", "1000", "--release", "200", "--seed", "3", "--out", "R", "--json", diagnostics)
-    result = privol_cli(*RUN, *words)
+    with interrupted_at(monkeypatch, 1):
+        result = privol_cli(*RUN, *words)
     assert result.exit_code == INTERRUPTED
     assert "interrupted after row 500; what was released by then is in R; privol resume R continues it" in result.stderr
     record = json.loads(result.stdout)
@@ -72,8 +62,8 @@ def test_an_interrupted_run_keeps_what_was_released(here, clinic, monkeypatch, d
 
 
 def test_an_interrupt_adds_no_release(here, clinic, monkeypatch):
-    monkeypatch.setattr(command, "watched", struck_after_a_block)
-    result = privol_cli(*RUN, "--horizon", "1000", "--out", "R", "--no-diagnostics")
+    with interrupted_at(monkeypatch, 1):
+        result = privol_cli(*RUN, "--horizon", "1000", "--out", "R", "--no-diagnostics")
     assert result.exit_code == INTERRUPTED
     assert "INTERRUPTED while it was learning, after row 500" in result.stdout
     assert listed("R") == ["ledger.jsonl", "run.json", "secret"]
@@ -103,9 +93,9 @@ def test_an_interrupt_while_comparing_keeps_the_whole_run(here, clinic, monkeypa
 
 
 def test_released_metrics_survive_an_interrupt(here, clinic, monkeypatch):
-    monkeypatch.setattr(command, "watched", struck_after_a_block)
     words = ("--horizon", "1000", "--release", "100", "--private-metrics", "0.2", "--metric-windows", "4")
-    result = privol_cli(*RUN, *words, "--out", "R", "--no-diagnostics", "--json")
+    with interrupted_at(monkeypatch, 1):
+        result = privol_cli(*RUN, *words, "--out", "R", "--no-diagnostics", "--json")
     assert result.exit_code == INTERRUPTED
     metrics = json.loads(Path("R/private_metrics.json").read_text())
     assert [(w["first_row"], w["last_row"]) for w in metrics["windows"]] == [(1, 250), (251, 500)]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_tools import piped, privol_cli
+from cli_tools import interrupted_at, piped, privol_cli
 
 from privol.cli.app import DATA, INTERRUPTED, OK, USAGE
 from privol.streams import open_stream
@@ -73,8 +72,7 @@ def test_what_a_pipe_has_to_bring_is_said(here, monkeypatch):
     """After an interrupt, and where it brings the wrong rows."""
     rows = "".join(f"{i / 100},{i % 2}\n" for i in range(100))
     words = ("run", "-", "--target", "y", "--classes", "0,1", "--x-bound", 2, "--no-diagnostics", "--out", "R")
-    with monkeypatch.context() as patch:
-        patch.setattr("privol.cli.run.watched", struck_after_a_block)
+    with interrupted_at(monkeypatch, 1):
         ended = piped(f"x,y\n{rows}", *words, "--horizon", 150)
     assert ended.exit_code == INTERRUPTED
     said = "privol resume R continues it, with all rows again, or with --rest those from its --next-row on"
@@ -88,9 +86,20 @@ def test_what_a_pipe_has_to_bring_is_said(here, monkeypatch):
     assert model("R")[0] == 150
 
 
-@contextmanager
-def struck_after_a_block(*_, **__):
-    def tick(learner, stream):
-        raise KeyboardInterrupt
-
-    yield tick, lambda stage: None
+def test_a_pipe_brings_the_rows_behind_those_that_taught(here, monkeypatch):
+    """``--next-row`` counts them: whoever feeds the pipe knows rows of the input, not of the model."""
+    rng = np.random.default_rng(8)
+    lines = [f"{age},{'abc'[ward]},{'yes' if age > 50 else 'no'}\n" for age, ward in zip(
+        rng.integers(20, 90, 4000), rng.integers(0, 3, 4000), strict=True)]  # fmt: skip
+    words = ("run", "-", "--target", "ill", "--classes", "no,yes", "--learn-schema", "--horizon", 4000, "--seed", 3)
+    words = (*words, "--no-diagnostics", "--quiet", "--out")
+    monkeypatch.setitem(open_stream.__kwdefaults__, "block_rows", 500)
+    head = "age,ward,ill\n"
+    assert piped(head + "".join(lines), *words, "whole").exit_code == OK
+    with interrupted_at(monkeypatch, 1):
+        assert piped(head + "".join(lines), *words, "R").exit_code == INTERRUPTED
+    taught = json.loads(Path("whole/run.json").read_text())["inputs"]["first_row"] - 1
+    first = int(privol_cli("resume", "R", "--next-row").stdout)
+    assert taught + 1 < first < 4000
+    assert piped(head + "".join(lines[first - 1 :]), "resume", "R", "-", "--rest", "--quiet").exit_code == OK
+    assert model("R") == model("whole")

@@ -563,3 +563,14 @@ def test_the_worked_example_of_the_documentation(tmp_path):
     assert (stream.n_features, stream.feature_names[-1]) == (8 + 64 + 1, "icd=(missing)")
     assert stream.row_bound == 2
     assert (block.y.tolist(), stream.counts, stream.rows_per_user) == ([1, 0], {"over_user_cap": 1}, 1)
+
+
+def test_labels_may_be_truth_values():
+    """As those of Python objects are: what is learnt of them is written, and read again."""
+    made = Schema.load(
+        {"columns": {"a": {"range": [0, 9]}}, "target": {"column": "y", "negative": False, "positive": True}}
+    )
+    assert Schema.from_record(made.to_record()) == made
+    assert Schema.load(tomllib.loads(made.to_toml())) == made
+    rows = [{"a": 1, "y": label} for label in (True, 1, "true", "1.0", False, 0)]
+    assert [block.y.tolist() for block in open_stream(rows, schema=made)] == [[1, 1, 1, 1, 0, 0]]

@@ -6,12 +6,14 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from privol import PrivateClassifier, PrivateRegressor
 from privol.errors import BudgetExceeded, InvalidParameter, StateError
 from privol.learners import LEARNERS, OFFLINE_LEARNERS
 from privol.ledger import Ledger
 from privol.river import as_river
+from privol.state import State
 
 river = pytest.importorskip("river")
 
@@ -116,6 +118,39 @@ def test_clones_share_the_ledger_and_nothing_else():
     assert model.clone({"features": ("a", "b")}).features == ("a", "b")
     with pytest.raises(StateError, match="noise again"):
         model.clone(include_attributes=True)
+
+
+@pytest.mark.parametrize("learner", [made("adaptive"), PrivateClassifier(horizon=ROWS, classes=[False, True])])
+def test_a_run_on_the_disk_goes_on_in_another_object(learner, tmp_path):
+    """With the released values of one that nothing interrupts; its metric is of rows that were predicted before."""
+
+    def model(folder):
+        return as_river(clone(learner).set_params(random_state=3), checkpoint=State(tmp_path / folder, rest=True))
+
+    rows = list(datasets.Phishing())
+    whole = model("whole")
+    for x, y in rows:
+        whole.learn_one(x, y)
+    whole.close()
+    begun = model("run")
+    assert begun.predict_one(rows[0][0]) is None
+    evaluated = evaluate.progressive_val_score(iter(rows[:1100]), begun, metrics.Accuracy())
+    assert evaluated.get() >= 0
+    begun.live.stop()
+    assert begun.predict_one(rows[0][0]) in (False, True)
+    again = model("run")
+    assert again.live.first_row == 1101
+    without = dict(list(rows[1100][0].items())[1:])  # a feature that a row lacks is 0, or a missing cell
+    assert again._row(without).keys() == rows[0][0].keys()
+    for x, y in rows[1100:]:
+        again.learn_one(x, y)
+    again.close()
+    for released in ("coef_", "average_coef_", "n_rows_", "n_releases_"):
+        found, expected = (getattr(getattr(m.learner, "learner_", m.learner), released) for m in (again, whole))
+        assert np.array_equal(found, expected)
+    with pytest.raises(StateError, match="a clone cannot be kept in the same directory"):
+        again.clone()
+    assert again.clone({"checkpoint": State(tmp_path / "other", rest=True)}).live.first_row == 1
 
 
 def test_a_pickle_holds_what_is_public():

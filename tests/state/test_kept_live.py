@@ -461,14 +461,13 @@ def test_an_encoding_is_learnt_of_the_first_messages_and_the_run_goes_on_behind_
         return made.fit_stream(url, target="late", checkpoint=state, progress=progress, block_rows=1000)
 
     whole = go("WHOLE", redis.url(rows=12_000))
-    ids, taught = [id.decode() for id, _ in redis.client.xrange("visits")], whole.n_rows_ - whole.learner_.n_rows_
+    ids = [id.decode() for id, _ in redis.client.xrange("visits")]
     for blocks in (1, 3):
         with pytest.raises(KeyboardInterrupt):
             go("RUN", url, stops(blocks))
         # all that is read and not kept is pending, whoever has read it: another run of the group would begin with it
         begins = parsed_feed(url).start()["id"]
-        learnt = ids.index(begins) + 1 - (State(tmp_path / "RUN").next_row() - 1)
-        assert learnt == taught
+        assert ids.index(begins) + 1 == State(tmp_path / "RUN").next_row() - 1 > whole.n_rows_ - whole.learner_.n_rows_
     again = go("RUN", url)
     assert np.array_equal(again.learner_.average_coef_, whole.learner_.average_coef_)
     assert (again.schema_, again.n_rows_) == (whole.schema_, whole.n_rows_)

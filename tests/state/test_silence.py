@@ -17,14 +17,13 @@ from queue import SimpleQueue
 import numpy as np
 import pytest
 from conformance import LEARNERS, N, Stream, fingerprint, make
+from patience import WAIT
 
 from privol import PIGD, open_stream
 from privol.errors import StreamError
 from privol.state import State
 from privol.state._checkpoints import Checkpoints
 from privol.state._silence import Watch, blocks_of
-
-PATIENCE = 120.0  # seconds for which a test waits for what should come at once: it fails then
 
 
 def kept_rows(folder):
@@ -36,7 +35,7 @@ def kept_rows(folder):
 
 
 def wait_until(holds):
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + WAIT
     while not holds():
         assert time.monotonic() < end, "it did not come"
         time.sleep(0.01)
@@ -129,7 +128,7 @@ def test_rows_of_a_queue_are_kept_as_they_come(tmp_path):
         waiting.put({**rows[70], "ill": "?"})
         waiting.put(None)
         with pytest.raises(StreamError, match="column 'ill', row 71"):
-            learning.result(PATIENCE)
+            learning.result(WAIT)
     again = learn(given(*rows[State(run).next_row() - 1 :], None), State(run, rest=True))
     assert fingerprint(again) == fingerprint(whole)
 
@@ -165,7 +164,7 @@ def test_the_wait_ends_while_the_run_is_being_kept(error, tmp_path, monkeypatch)
     def silence(rows):
         if rows == 2 * (N // 3):
             begun.clear()
-            assert begun.wait(PATIENCE)
+            assert begun.wait(WAIT)
             raise error
 
     monkeypatch.setattr(State, "commit", slow)
@@ -191,7 +190,7 @@ def test_a_full_disk_is_said_when_rows_come_again(tmp_path, monkeypatch):
         patch.setattr(Checkpoints, "write", full)
         with pytest.raises(OSError, match="no space"):
             make("PIGD").fit_stream(
-                Silent(N // 3, lambda rows: tried.wait(PATIENCE)), checkpoint=State(run, every=10 * N, seconds=0.05)
+                Silent(N // 3, lambda rows: tried.wait(WAIT)), checkpoint=State(run, every=10 * N, seconds=0.05)
             )
     assert tried.is_set()
     again = make("PIGD").fit_stream(Stream(), checkpoint=State(run))
@@ -212,7 +211,7 @@ def test_it_looks_only_while_the_learner_waits():
     watch = Watch(lambda: looked.set() or 0.0, 0.0)
     time.sleep(0.3)
     assert not looked.is_set()
-    assert watch.during(lambda: looked.wait(PATIENCE))
+    assert watch.during(lambda: looked.wait(WAIT))
     looked.clear()
     time.sleep(0.3)
     assert not looked.is_set()
@@ -229,7 +228,7 @@ def test_its_errors_reach_the_learner_and_end_it():
 
     watch = Watch(look, 0.0)
     with pytest.raises(OSError, match="no room"):
-        watch.during(lambda: tried.wait(PATIENCE) and time.sleep(0.2))
+        watch.during(lambda: tried.wait(WAIT) and time.sleep(0.2))
     watch.stop()
 
 
@@ -261,7 +260,7 @@ def test_a_forked_child_has_none_and_does_not_wait_for_it():
     watch = Watch(look, 0.0)
 
     def fork():
-        looking.wait(PATIENCE)
+        looking.wait(WAIT)
         return os.fork()  # while the thread has the turn
 
     child = watch.during(fork)

@@ -42,8 +42,12 @@ class Directory(Keeper, Protocol):
     def describe(self, inputs: dict[str, Any]) -> None:
         """Record how rows become features."""
 
-    def keep_taught(self, blocks: Callable[[bytes], Iterable[Any]] | None) -> None:
-        """Record the rows that taught, as the encoding has them; None: they cannot be read again."""
+    @property
+    def rest(self) -> bool | None:
+        """Whether only the rows after those that are kept come."""
+
+    def keep_taught(self, blocks: Callable[[bytes], Iterable[Any]] | None, number: int | None = None) -> None:
+        """Record the rows that taught, as the encoding has them, and their number; None: they cannot be read again."""
 
     def expect_taught(self, blocks: Callable[[bytes], Iterable[Any]] | None) -> None:
         """Refuse to continue with other rows."""
@@ -203,7 +207,8 @@ def encoding_of(
     if not file.exists():
         stream = learn()
         if not encoder.reused_:
-            checkpoint.keep_taught(partial(_taught, data, words, encoder) if stream.repeatable else None)
+            again = partial(_taught, data, words, encoder) if stream.repeatable else None
+            checkpoint.keep_taught(again, encoder.plan_.rows)
         found = describe_encoding(encoder)
         record = {"format": _FORMAT, "version": _VERSION, "privol": __version__, **own, "encoding": found}
         text = json.dumps({**record, "sha256": _digest(record)}, indent=1, allow_nan=False)
@@ -232,6 +237,8 @@ def encoding_of(
         return dict(found), _opened(data, words, encoder, 1)
     stream = _opened(data, words, encoder, encoder.plan_.rows + 1)
     stream.beside = account.plan_id
+    if checkpoint.rest:
+        stream.brings_rest()
     checkpoint.expect_taught(partial(_taught, data, words, encoder) if stream.repeatable else None)
     return dict(found), stream
 

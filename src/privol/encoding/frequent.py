@@ -208,5 +208,8 @@ class FrequentSource(Source):
         for piece in self._source.pieces(limit, progress):
             yield piece if not piece.X.shape[0] else piece._replace(X=frequent_rows(piece.X, self._part))
 
+    def brings_rest(self) -> None:
+        self._source.brings_rest()
+
     def count(self) -> int:
         return self._source.count()

@@ -68,6 +68,10 @@ class RestOfColumns(ColumnsAround):
             return super().batches_after(rows, kinds, limit, progress, what)
         return self._columns.batches_after(self._skip + rows, kinds, limit, progress, f"those before and {what}")
 
+    def brings_rest(self) -> None:
+        """Take the rows of the input for those behind the first ones, which it does not have."""
+        self._skip = 0
+
     def sample(self, rows: int) -> Any:
         return self._columns.sample(self._skip + rows).slice(self._skip)
 
@@ -111,6 +115,9 @@ class RestOfRows(Source):
                 yield after(piece, skipped)
         if left:
             raise StreamError(f"{self.name}: has no more rows than {self._what} ({self._skip:,})")
+
+    def brings_rest(self) -> None:
+        self._skip = 0
 
     def count(self) -> int:
         return max(self._source.count() - self._skip, 0)

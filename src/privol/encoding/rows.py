@@ -134,6 +134,12 @@ class ColumnSource(Source):
     def count(self) -> int:
         return self._columns.count()
 
+    def brings_rest(self) -> None:
+        if not isinstance(self._columns, RestOfColumns):
+            super().brings_rest()
+        else:
+            self._columns.brings_rest()
+
     def after(self, rows: int, what: str) -> ColumnSource | None:
         """Return the rows after the first ones without encoding those; None if that is impossible.
 

@@ -531,7 +531,7 @@ class SchemaReader:
         if value is None:
             return ()
         listed = list(value) if isinstance(value, list | tuple) else [value]
-        labels = [_cell(label) for label in listed]
+        labels = [label if isinstance(label, bool) else _cell(label) for label in listed]
         kept = tuple(label for label in labels if label is not None)
         if not kept or len(kept) != len(labels):
             self._fail(place, f"must be a label or a list of labels (texts or finite numbers), found {value!r}")

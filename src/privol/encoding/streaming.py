@@ -109,6 +109,7 @@ class StreamEncoder:
         file_options: Mapping[str, Any] = MappingProxyType({}),
         *,
         whole: bool = False,
+        limit: int = 65536,
     ) -> RestOfColumns:
         """Learn the encoding from the first rows of an input, or from all (``reuse_rows``); return the others.
 
@@ -123,6 +124,8 @@ class StreamEncoder:
             How the input is written, for the schema's ``[file]``.
         whole : bool
             All rows teach; none is returned.
+        limit : int
+            Rows that are asked for at once, also of the others in the same reading.
 
         Raises
         ------
@@ -133,7 +136,7 @@ class StreamEncoder:
             If the ledger cannot carry it. Nothing was read.
         """
         lesson = self.prepare(columns, target, labels, file_options, whole=whole).begin()
-        batches = columns.batches(lesson.kinds, 65536, lambda _: None)
+        batches = columns.batches(lesson.kinds, limit, lambda _: None)
         left = self._learn(lesson, ((batch, batch) for batch in batches), _after, columns.name)
         known_rows = lesson.n_rows if self.n_rows is None else None
         if self.reused_:

@@ -44,6 +44,7 @@ __all__ = [
     "export_of",
     "fresh_copy",
     "horizon_of",
+    "horizon_of_rows",
     "ledger_of",
     "mechanism_of",
     "most_rows",
@@ -171,6 +172,17 @@ def refuses_rows(learner: LedgeredModel) -> bool:
 def horizon_of(learner: OnlineLearner, stream: RowStream) -> int:
     """Return the horizon of a run on a stream."""
     return learner._stream_horizon(stream)
+
+
+def horizon_of_rows(learner: OnlineLearner) -> int:
+    """Return the horizon of a run whose rows come one by one.
+
+    Raises
+    ------
+    InvalidParameter
+        If it was not given, and the learner needs it.
+    """
+    return learner._needed_horizon()
 
 
 def most_rows(learner: OnlineLearner, horizon: int) -> int:

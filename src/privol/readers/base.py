@@ -189,6 +189,16 @@ class Source(Reader):
         ``progress`` is called with the fraction of the input consumed.
         """
 
+    def brings_rest(self) -> None:
+        """Take the rows of an input that can be read only once for those that are left where it begins at a later row.
+
+        Raises
+        ------
+        StreamError
+            If the rows before them are needed.
+        """
+        raise StreamError(f"{self.name}: has to be brought from its first row on")
+
     def count(self) -> int:
         """Return the number of rows that :meth:`pieces` yields, by reading them."""
         return sum(int(piece.X.shape[0]) for piece in self.pieces(65536, lambda _: None))

@@ -19,9 +19,10 @@ from .._values import shown as shown_value
 from ..errors import InvalidParameter, StreamError
 from .arrays import target_vector
 from .arrow import EXACT, TypedColumns, batch_rows, cut
-from .base import Facts, Piece, Progress, Reader, Source, Targets, arrow, plainly
+from .base import PAUSE, Facts, Piece, Progress, Reader, Source, Targets, arrow, plainly
 from .columns import Columns, Kind
 from .files import shown
+from .queues import QueueRows
 from .written import Written
 
 __all__ = [
@@ -191,12 +192,16 @@ def _from_pandas(pa: Any, frame: Any, name: str) -> tuple[Any, dict[str, list[An
 
 
 class _Rows:
-    """An iterable whose first element has been inspected. A sequence can be read again."""
+    """An iterable whose first element has been inspected. A sequence can be read again.
+
+    Rows of a queue are passed on as they come: one is waited for, and those behind it are taken that are there.
+    """
 
     def __init__(self, first: Any, rest: Iterator[Any], rows: Iterable[Any]) -> None:
         self.n_rows = len(rows) if isinstance(rows, Sequence) else None
         self._again = rows if isinstance(rows, Sequence) else None
-        self._once = chain([first], rest)
+        self._once = rest if first is None else chain([first], rest)
+        self._queue = rest if isinstance(rest, QueueRows) else None
 
     def facts(self, *inferred: str) -> Facts:
         again = self.n_rows is not None
@@ -205,9 +210,17 @@ class _Rows:
         )
 
     def chunks(self, size: int) -> Iterator[list[Any]]:
+        """Yield the rows, at most so many at once; none where the input pauses."""
         rows = self._once if self._again is None else iter(self._again)
-        while chunk := list(islice(rows, size)):
-            yield chunk
+        if self._queue is None:
+            while chunk := list(islice(rows, size)):
+                yield chunk
+            return
+        for row in rows:
+            more = self._queue.ready(size - 1)
+            yield [row, *more]
+            if len(more) < size - 1:
+                yield []
 
 
 def _not_allowed(name: str, row: int, what: str) -> StreamError:
@@ -237,6 +250,9 @@ class HashedSource(Source):
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
         row = 1
         for pairs in self._rows.chunks(min(limit, DICT_ROWS)):
+            if not pairs:
+                yield PAUSE
+                continue
             features = [self._features(pair, row + i) for i, pair in enumerate(pairs)]
             try:
                 X = self._hasher.transform([*features, self._unsorted])[:-1]
@@ -294,14 +310,21 @@ def _texts_of(features: Mapping[str, Any]) -> list[str]:
 class DictColumns(Columns):
     """Dicts whose keys are the columns, for a schema.
 
-    The columns are the keys of the first row. A key that is missing, or whose value is None or blank, is a missing
-    cell; a key that the first row does not have is an error. Read as text, values are as in :class:`TypedColumns`.
+    The columns are the keys of the first row, or ``names``. A key that is missing, or whose value is None or blank, is
+    a missing cell; a key that is none of them is an error. Read as text, values are as in :class:`TypedColumns`.
     """
 
-    def __init__(self, first: Mapping[Any, Any], rest: Iterator[Any], rows: Iterable[Any]) -> None:
+    def __init__(
+        self,
+        first: Mapping[Any, Any] | None,
+        rest: Iterator[Any],
+        rows: Iterable[Any],
+        names: Sequence[str] | None = None,
+    ) -> None:
         self._arrow = arrow("dict rows with a schema")
         self._rows = _Rows(first, rest, rows)
         self.facts = self._rows.facts("columns")
+        first = first or dict.fromkeys(names or ())
         wrong = next((key for key in first if not isinstance(key, str)), None)
         if wrong is not None:
             raise StreamError(f"{self.name}, row 1: found the key {wrong!r}, with a schema keys are strings", row=1)
@@ -330,6 +353,9 @@ class DictColumns(Columns):
         by_value = self.written is None or self.written.decimal == "."
         row = 1
         for rows in self._rows.chunks(min(limit, DICT_ROWS, batch_rows(len(kinds)))):
+            if not rows:
+                yield None
+                continue
             self._checked(rows, row)
             columns = []
             for name, kind in kinds.items():

@@ -24,6 +24,7 @@ from .parquet import ParquetColumns, arrow_columns
 from .parts import PartsColumns, PartsSource
 from .pipe import is_file_object
 from .places import Folder, place_of
+from .queues import QueueRows, is_queue
 from .source_urls import is_live, is_source
 from .sources import open_live
 from .sql import open_sql
@@ -258,10 +259,14 @@ def _open_object(data: Any, options: Options) -> Reader:
         return ArraySource(data, None, options.labels, "arrays")
     if isinstance(data, np.ndarray):
         return TableSource(lambda: data, options.labels, options.target, "arrays", ahead=False)
+    if is_queue(data):
+        data = QueueRows(data)
+    if isinstance(data, QueueRows) and data.names is not None:
+        return DictColumns(None, data, data, data.names)
     if isinstance(data, (bytes, Mapping)) or not isinstance(data, Iterable):
         raise InvalidParameter(
-            "data must be a path, a file object, a frame, (X, y), a 2-d array or an iterable of (X, y), of (dict, y) "
-            f"or (with schema) of dicts, found {type(data).__name__}"
+            "data must be a path, a file object, a frame, (X, y), a 2-d array or an iterable or a queue of (X, y), of "
+            f"(dict, y) or (with schema) of dicts, found {type(data).__name__}"
         )
     rest = iter(data)
     return _open_rows(next(rest, None), rest, data, options)
@@ -269,10 +274,15 @@ def _open_object(data: Any, options: Options) -> Reader:
 
 def _open_rows(first: Any, rest: Any, data: Iterable[Any], options: Options) -> Reader:
     """Open an iterable, whose first element tells what it contains."""
+    if first is None and options.columns:
+        raise StreamError("dict rows: no rows, at least one is needed")
     if isinstance(first, Mapping):
         _no_hash(options, "dicts with a schema")
-        if not options.columns:
-            raise InvalidParameter("an iterable of dicts needs a schema; without one give (dict, y) pairs")
+        if not options.columns and options.target in (None, False):
+            raise InvalidParameter(
+                "an iterable of dicts needs a schema, or target= which says which key is the target; otherwise give "
+                "(dict, y) pairs"
+            )
         return DictColumns(first, rest, data)
     _no_target(options.target, "an iterable of pairs")
     if isinstance(first, tuple) and len(first) == 2 and isinstance(first[0], Mapping):

@@ -43,6 +43,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "privol": (str,),
     "inputs": (dict, type(None)),
     "plan_id": (str,),
+    "first_row": (int,),
     "noise": (str,),
     "digest_key": (str,),
 }

@@ -81,10 +81,10 @@ class State(KnowsTaught, GoesOn, Ends):
         JSON values for resuming the run, such as the command that began it: :meth:`read` returns them.
     rest : bool, optional
         Resume with the rows after the learnt ones, and compare none: a stream that can be read again is read from
-        there; another contains only these rows, from :meth:`next_row` on. The users seen are recorded on the
-        disk, so that a cap on rows per user holds. Not for runs that are evaluated, learn rows several times, or have
-        ``[delay]``; afterwards the run can be resumed only so. Of a database the keys of the earlier rows are compared,
-        but not their other columns. None (default): for databases, unless one of these forbids it.
+        there; another has only these rows, from :meth:`next_row` on, also where only an encoding was learnt. The users
+        seen are recorded on the disk, so that a cap on rows per user holds. Not for runs that are evaluated, learn rows
+        several times, or have ``[delay]``; afterwards the run can be resumed only so. Of a database the keys of earlier
+        rows are compared, but not their other columns. None (default): for databases, unless one of these forbids it.
     show_releases : bool, default=False
         Whether the folder ``released`` has the model that was released last while the run lasts, as :func:`save_model`
         writes it, so that others can use it (``privol serve``). It is replaced after every block of the stream in which
@@ -98,10 +98,9 @@ class State(KnowsTaught, GoesOn, Ends):
     the difference of their rows. With an older checkpoint the run resumes there; spent budget stays spent.
 
     If the run is observed (:func:`privol.evaluate.progressive`), all rows are learnt again, with the same noise.
-    When the stream ends, the ledger closes the run's account permanently, and only then the last model is shown:
-    nothing can be resumed from there. An error of the stream or an interrupt ends ``fit_stream`` with what was learnt
-    kept and shown; the same call resumes the run. One process at a time may have a directory. Checkpoints are written
-    in a thread beside the learning; a release that a callback is to see waits for them.
+    When the stream ends, the ledger closes the run's account permanently, and only then the last model is shown. An
+    error of the stream or an interrupt ends ``fit_stream`` with what was learnt kept and shown; the same call resumes
+    the run. One process at a time may have a directory. Checkpoints are written in a thread beside the learning.
     """
 
     def __init__(
@@ -163,7 +162,7 @@ class State(KnowsTaught, GoesOn, Ends):
         -------
         dict or None
             ``learner`` (its name), ``parameters``, ``n_features``, ``classes``, ``horizon``, ``inputs``, ``context``,
-            ``plan_id``, ``privol`` (the version), as JSON values: public.
+            ``first_row``, ``plan_id``, ``privol`` (the version), as JSON values: public.
 
         Raises
         ------
@@ -375,6 +374,7 @@ class State(KnowsTaught, GoesOn, Ends):
             "privol": __version__,
             "inputs": self._inputs,
             "context": self._context,
+            "first_row": int(getattr(stream, "first_row", 1)),
         }
         json.dumps(values, allow_nan=False)  # values that cannot be written are refused before anything is reserved
         run = keeping.begin_run(learner, n_features, horizon, release, targets, stream, self._unbegun.take)

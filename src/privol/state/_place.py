@@ -18,6 +18,7 @@ from ..readers.positions import Positions
 from ._checkpoints import Arrays, Checkpoints, state_digest
 from ._digest import PartsDigest, RowDigest
 from ._joined import Joined
+from ._models import RECORD
 from ._seen_log import KnownUsers, SeenLog
 from ._together import Alone
 
@@ -49,6 +50,10 @@ class GoesOn(ABC):
     @abstractmethod
     def _compare_taught(self) -> None:
         """Refuse rows that are not those which taught the encoding, if there are any to compare."""
+
+    @abstractmethod
+    def _number_taught(self) -> int:
+        """Return how many rows taught what is kept here for a run that has not begun; 0 if nothing is kept."""
 
     def _begin_going(self) -> None:
         self._parts: bytes | None = None  # of a run over parts: what all of their rows are known by
@@ -116,7 +121,10 @@ class GoesOn(ABC):
         if self._positions is not None:
             self._positions.follow(None if self._where is None else self._where["position"])
             self._settle(self._where)  # whoever was killed may not have told
-        if not self._goes_on or self._positions is None:  # otherwise these rows are known by their keys
+        brings = bool(self._rest) and not getattr(stream, "repeatable", True)  # nothing but the rows behind
+        if brings and self._resume is not None and hasattr(stream, "brings_rest"):
+            stream.brings_rest()
+        if not (brings or (self._goes_on and self._positions is not None)):  # those rows are known by their keys
             self._compare_taught()
         rows = kept if self._goes_on else 0
         capped, go_on = getattr(stream, "rows_per_user", None) is not None, getattr(stream, "go_on", None)
@@ -270,8 +278,13 @@ class GoesOn(ABC):
         if self._log is not None and len(seen := self._log.taken(rows)):
             self._log.keep(seen)
 
+    @property
+    def rest(self) -> bool | None:
+        """Whether the rows after those that are kept come, as it was given."""
+        return self._rest
+
     def next_row(self, *, ledger: Ledger | None = None) -> int:
-        """Return the number of the first row of the input that the run has not learnt: where rest=True goes on.
+        """Return the number of the first row of the input that nothing of is kept: where rest=True goes on.
 
         Parameters
         ----------
@@ -281,34 +294,37 @@ class GoesOn(ABC):
         Returns
         -------
         int
-            From 1, without headers; of a stream that begins at a later ``first_row``, counted from there. **Not
-            private** where a cap drops rows.
+            From 1, without headers; rows that taught an encoding, or came before the stream's ``first_row``, count. 1
+            before anything is kept. **Not private** where a cap drops rows.
 
         Raises
         ------
         StateError
-            If there is no run to resume here.
+            If the run has ended, or its place was not kept.
         """
         plan = self._files.read_plan()
+        if plan is None and (self.directory / RECORD).exists():
+            self._refuse("the run is finished: there is no run to resume here")
         if plan is None:
-            self._refuse("there is no run to resume here")
+            return self._number_taught() + 1
+        before: int = plan["first_row"] - 1
         found = Ledger.read(self.directory / "ledger.jsonl") if ledger is None else ledger
         mine = [
             commit for account in found.accounts if account.plan_id == plan["plan_id"] for commit in account.commits
         ]
         known = [(int(commit["rows"]), commit["facts"]) for commit in mine if "digest" in commit["facts"]]
         if not known:
-            return 1
+            return before + 1
         rows, seen = known[-1][0], known[-1][1].get("seen")
         capped = any(a.guarantee.user is not None for a in found.accounts if a.plan_id == plan["plan_id"])
         if not rows or (seen is None and not capped):
-            return rows + 1
+            return before + rows + 1
         place = SeenLog.place(self._files.folder, rows)
         if place is None:
             self._refuse(
                 "whose rows the run has learnt, and so which, was not kept: it can be resumed only with all of its rows"
             )
-        return place + 1
+        return before + place + 1
 
     def _keep_place(self, seen: NDArray[Any] | None) -> dict[str, Any]:
         """Keep the users of the rows up to the next checkpoint, and return what the journal records about them."""

@@ -40,22 +40,41 @@ class KnowsTaught:
         """Add to ``inputs`` what was not known when this was made: how an estimator with a learnt encoding encodes."""
         self._inputs = {**(self._inputs or {}), **json.loads(json.dumps(inputs))}
 
-    def keep_taught(self, blocks: Taught | None) -> None:
+    def keep_taught(self, blocks: Taught | None, number: int | None = None) -> None:
         """Note the rows that taught, before their encoding is kept.
 
         Parameters
         ----------
         blocks : callable or None
             Returns these rows as the encoding has them, block by block, for a key by whose hash they name their users
-            where these are counted. None: they cannot be read again, and the run cannot resume without them.
+            where these are counted. None: they cannot be read again, and are not compared when the run resumes behind
+            them, as it must.
+        number : int, optional
+            How many they are, if a run can begin behind them in another process.
         """
         key, folder = new_key(None), self._files.folder
         rows, users = (None, None) if blocks is None else _digests(key, blocks)
         self.directory.mkdir(exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         sync_folder(self.directory)
-        record = {"key": key.hex(), "digest": rows, "users": users}
+        record = {"key": key.hex(), "digest": rows, "users": users, "number": number}
         write_atomically(folder / TAUGHT, json.dumps(record).encode(), mode=0o600)
+
+    def _number_taught(self) -> int:
+        """How many rows taught what is kept here for a run that has not begun; 0: nothing is kept."""
+        return (self._taught_record()["number"] or 0) if self.knows_taught else 0
+
+    def _taught_record(self) -> dict[str, Any]:
+        try:
+            record = json.loads((self._files.folder / TAUGHT).read_text(encoding="utf-8"))
+            return {
+                "key": bytes.fromhex(record["key"]),
+                "digest": record["digest"],
+                "users": record.get("users"),  # older records do not state these two
+                "number": record.get("number"),
+            }
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StateError(f"{self._files.folder / TAUGHT}: cannot be read: {error!r}") from error
 
     @property
     def knows_taught(self) -> bool:
@@ -85,23 +104,21 @@ class KnowsTaught:
         StateError
             If they are others, or other users', or cannot be compared.
         """
-        try:
-            record = json.loads((self._files.folder / TAUGHT).read_text(encoding="utf-8"))
-            key, known, users = bytes.fromhex(record["key"]), record["digest"], record.get("users")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StateError(f"{self._files.folder / TAUGHT}: cannot be read: {error!r}") from error
+        record = self._taught_record()
+        known, users = record["digest"], record["users"]
         if blocks is None or known is None:
             raise StateError(
                 f"{self.directory}: the rows that taught the encoding must be compared with those that come now, which "
-                "an input that can be read only once does not allow: take a file or a frame, and another directory"
+                "an input that can be read only once does not allow: bring the rows from next_row() on, with "
+                "State(..., rest=True), or begin again in another directory"
             )
-        found = _digests(key, blocks)
+        found = _digests(record["key"], blocks)
         if found[0] != known:
             raise StateError(
                 f"{self.directory}: the first rows of the stream are not those that taught the encoding which is kept "
                 "here: a row could teach the encoding and then the model, which the guarantee excludes"
             )
-        if users is not None and found[1] != users:  # older records do not state the users
+        if users is not None and found[1] != users:
             raise StateError(
                 f"{self.directory}: the first rows of the stream taught the encoding which is kept here, "
                 "but then they were other users': a user could have more rows than the cap"

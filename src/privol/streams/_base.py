@@ -119,7 +119,7 @@ class Stream:
     ):
         self._source = source
         self._ranges = ranges
-        self._started = False
+        self._started = self._brings_rest = False
         self._fraction = 0.0
         self._counts = dict(source.counts)
         self._cells: Mapping[str, Mapping[str, int]] | None = None
@@ -213,6 +213,20 @@ class Stream:
             self.n_rows = self._source.count()
         return self.n_rows
 
+    def brings_rest(self) -> None:
+        """Take an input that can be read only once for the rows from :attr:`first_row` on, or those that are left.
+
+        Without it, it has the rows before :attr:`first_row`, too. Whoever calls it sees to it that no row comes twice.
+
+        Raises
+        ------
+        StreamError
+            If the rows before them are needed: their users are counted, or they wait for their labels.
+        """
+        if not self.repeatable and self.first_row > 1:
+            self._source.brings_rest()
+            self._brings_rest = True
+
     def go_on(self, key: bytes, *, rows: int = 0, seen: Seen = tuple) -> bool:
         """Let iterations say whose rows they yield, and the next one continue where another of the same rows stopped.
 
@@ -242,7 +256,7 @@ class Stream:
                 "inserted or deleted before them, and the position of these is not known: the run goes on with all of "
                 "its rows, which are compared"
             )
-        if rows and not self.repeatable and self._facts.first_row > 1:
+        if rows and not (self.repeatable or self._brings_rest) and self._facts.first_row > 1:
             raise StreamError(
                 f"{self.source}: the rows that taught are at the beginning of an input that can be read only once, so "
                 "it has to be brought from its beginning"

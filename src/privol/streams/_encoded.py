@@ -75,6 +75,7 @@ def encoded_source(
     labels: Labels,
     file_options: Mapping[str, Any],
     *,
+    block_rows: int,
     count_cells: bool = False,
 ) -> tuple[Source, SchemaEncoder]:
     """Learn the schema of a table from its first rows; return the others as it says, and what encodes them.
@@ -82,7 +83,8 @@ def encoded_source(
     They stand beside the encoding in its ledger; where the encoder uses all rows, and they are all, both add up.
     """
     capped = capped_by(declared_by(encoder), columns)
-    rest = encoder.learn(capped, target, labels, file_options)
+    limit = 65536 if columns.facts.repeatable else block_rows  # then the rows behind come from the same reading
+    rest = encoder.learn(capped, target, labels, file_options, limit=limit)
     source, coder = schema_source(encoder.schema_, rest, target=target is not False, count_cells=count_cells)
     source = counted(source, capped)
     if not encoder.reused_:

@@ -52,7 +52,7 @@ def open_stream(
     read_ahead: bool = True,
     count_cells: bool = False,
 ) -> Stream:
-    """Open a file, a folder of files, a frame, arrays or an iterable as a stream of blocks of rows.
+    """Open a file, a folder of files, a frame, arrays, an iterable or a queue as a stream of blocks of rows.
 
     Files are read in constant memory, a few chunks of 8 MiB and at most four blocks, whatever their size (only ``.npz``
     is loaded whole). Everything that the arguments say about the data - label set, ranges, schema, number of features -
@@ -61,7 +61,7 @@ def open_stream(
 
     Parameters
     ----------
-    data : path, pattern, "-", file object, frame, (X, y), array or iterable
+    data : path, pattern, "-", file object, frame, (X, y), array, iterable or queue
         * a path to CSV, JSON lines (one object per line) or libsvm/svmlight text, plain or compressed
           by gz, bz2, xz or zst (recognised by content); ``"-"`` is standard input, read once,
           and so is a file object of bytes (``open("fifo", "rb")``, ``process.stdout``,
@@ -87,7 +87,10 @@ def open_stream(
           immediately. Blocks are split to ``block_rows`` but never joined or delayed;
         * an iterable of (dict, y) pairs, one per row: the features are hashed (``hash_features``).
           Rows are gathered into blocks: ``block_rows=1`` passes each on immediately;
-        * with ``schema``, an iterable of dicts, with the target as one of the keys. The first row has all keys.
+        * with ``schema`` or ``target``, an iterable of dicts, with the target as one of the keys. The first row has all
+          keys, in the order of the columns;
+        * a queue (:mod:`queue`, :mod:`multiprocessing`) of any of these elements, until it brings None. A block has the
+          rows that are there, at least one. An exception in it is raised in its place.
     target : str, int, False or None
         Column of the target in inputs of columns and ``.npy``: its name, or its 0-based number,
         negative from the end. None: the last column. False: no target at all, every column is a
@@ -283,7 +286,10 @@ def open_stream(
         source, used = encoded_rows(private, found), private.schema_
     elif private is not None:
         assert isinstance(found, Columns)
-        source, coder = encoded_source(private, found, target, labels, _written(options.csv), count_cells=count_cells)
+        written = _written(options.csv)
+        source, coder = encoded_source(
+            private, found, target, labels, written, block_rows=int(block_rows), count_cells=count_cells
+        )
         classes_shown, used = coder.classes, coder.schema
     elif isinstance(found, FramePair):
         source = FrameSource(found, labels)
