@@ -2,8 +2,8 @@
 
 Each learner learns the same blocks with ``checkpoint=State(...)`` and without, alternating in one process; the figures
 are medians of ``--rounds``. Then a run is interrupted near its end, and the times of the next call are measured until
-it is ready for its first row, and until it has passed the known rows. The limit of a run that is kept is the same run
-that is not; known rows must be hashed as fast as XXH3 reads them from memory.
+it is ready for its first row, and until it has passed the known rows. Last, dicts are given one by one. The limit of a
+run that is kept is the same run that is not; known rows must be hashed as fast as XXH3 reads them from memory.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from privol import DPFTRL, NOGD, PIGD, PQFTL
 from privol.learners import OnlineLearner
+from privol.live import LiveRun
 from privol.state import State
 
 FloatArray = NDArray[np.float64]
@@ -107,6 +108,37 @@ def hashed(dim: int) -> float:
     return BLOCK_ROWS / min(times)
 
 
+def one_by_one(rows: int, dim: int, rounds: int) -> Row:
+    """Dicts that are given one by one to a run on the disk, beside the same calls of a learner that nobody keeps."""
+    rng = np.random.default_rng(1)
+    names = [f"feature {j}" for j in range(dim)]
+    X = rng.normal(size=(rows, dim)) / dim**0.5
+    given = [dict(zip(names, x, strict=True)) for x in X.tolist()]
+    labels = (X[:, 0] > 0).tolist()
+
+    def alone() -> None:
+        learn = PIGD(horizon=rows, release="last").declare_features(names).declare_classes([False, True]).learn_one
+        for x, y in zip(given, labels, strict=True):
+            learn(x, y)
+
+    def kept(folder: Path) -> None:
+        with LiveRun(PIGD(horizon=rows, release="last"), State(folder, rest=True)) as run:
+            for x, y in zip(given, labels, strict=True):
+                run.learn_one(x, y)
+
+    pairs = []
+    with tempfile.TemporaryDirectory() as folder:
+        for k in range(rounds):
+            start = time.perf_counter()
+            alone()
+            middle = time.perf_counter()
+            kept(Path(folder, str(k)))
+            pairs.append((middle - start, time.perf_counter() - middle))
+    plain, whole = (rows / statistics.median(times) for times in zip(*pairs, strict=True))
+    limit = Limit(plain, "rows a second of learn_one, which keeps nothing")
+    return figure("PIGD, dicts one by one, kept", "rows/s", whole, limit=limit)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
@@ -148,6 +180,8 @@ def main() -> None:
             figure(f"{name}, ready for the first row", "ms", 1000 * ready, limit=start_up),
             figure(f"{name}, known rows passed", "rows/s", known / skipped, limit=reading),
         ]
+    if given.only is None or given.only in "LiveRun":
+        table.append(one_by_one(given.blocks * 250, given.dim, given.rounds))
     show(table)
 
 

@@ -51,7 +51,7 @@ BELOW = (
 )
 ABOVE = (
     ("an update, a point of perturbation, a schedule", ("learners",)),
-    ("whole runs", ("explaining", "auto", "state", "river", "exporting", "flower")),
+    ("whole runs", ("explaining", "auto", "state", "live", "river", "exporting", "flower")),
     ("figures, budgets, attacks", ("evaluate", "planning", "audit", "tuning")),
     ("many runs side by side", ("arena", "reproduce")),
     ("what people see", ("tables", "plots", "verifying", "serving", "cli")),

@@ -23,7 +23,9 @@ LAYERS: tuple[set[str], ...] = (
     {"learners"},
     {"explaining"},  # what a released model says about its columns
     {"auto"},  # an encoding and the learner behind it, as one estimator
-    {"state", "river"},  # exports and checkpoints of learners; learners in River
+    {"state"},  # exports and checkpoints of learners
+    {"live"},  # rows that are given one by one to a kept run
+    {"river"},  # learners in River
     {"exporting", "flower"},  # released models for other tools; devices and nodes that Flower connects
     {"evaluate", "planning", "audit", "tuning"},
     {"arena"},  # learners side by side, in the order of everything below

@@ -360,12 +360,13 @@ class DictColumns(Columns):
             columns = []
             for name, kind in kinds.items():
                 cells = [r.get(name) for r in rows]
-                if kind == "number":
+                doubles = _DOUBLES.issuperset(map(type, cells))
+                if doubles and (kind == "number" or (kind == "cells" and by_value)):
+                    column = pa.array(cells, pa.float64())
+                elif kind == "number":
                     written = self.written or Written()
                     found = [_number(self, c, name, row + i, written) for i, c in enumerate(cells)]
                     column = pa.array(found, pa.float64())
-                elif kind == "cells" and by_value and _DOUBLES.issuperset(map(type, cells)):
-                    column = pa.array(cells, pa.float64())
                 else:
                     texts = [_text(self, c, name, row + i) for i, c in enumerate(cells)]
                     column = _strings(self, texts, name, row).dictionary_encode()
