@@ -157,6 +157,30 @@ def test_an_input_that_can_be_read_once_resumes_with_the_rest_alone(tmp_path):
         state(tmp_path / "run").next_row()
 
 
+def test_a_file_is_compared_although_the_rest_alone_is_learnt(tmp_path):
+    """Rows that taught could be learnt too if they were behind others now."""
+    pa = pytest.importorskip("pyarrow")
+    rows = [{**row, "ill": ill} for row, ill in zip(TABLE, ILL, strict=True)]
+    calls = []
+
+    def fit(data):
+        def stops(model, stream):
+            calls.append(1)
+            if len(calls) == 1:
+                raise KeyboardInterrupt
+
+        made = PrivateClassifier(epsilon=4.0, horizon=len(TABLE), random_state=3)
+        return made.fit_stream(data, target="ill", checkpoint=state(tmp_path / "run"), progress=stops, block_rows=500)
+
+    table = pa.Table.from_pylist(rows)
+    with pytest.raises(KeyboardInterrupt):
+        fit(table)
+    other = pa.concat_tables([table.slice(1000, 1), table.slice(1)])
+    with pytest.raises(StateError, match="the first rows of the stream are not those that taught"):
+        fit(other)
+    assert fit(table).n_rows_ == len(rows)
+
+
 def test_a_run_that_is_killed_loses_what_is_not_kept_and_says_where_to_go_on(tmp_path):
     program = textwrap.dedent(
         """
