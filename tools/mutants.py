@@ -41,6 +41,27 @@ SOURCES = BUILT | {".py"}
 LANGUAGES = {"C": {".c", ".h"}, "Cython": {".pyx", ".pxd"}, "Python": {".py"}}
 PAGE = ROOT / "docs" / "mutants.md"
 DRIVERS = "test_c.py"  # compiles what it tests itself
+#: What learners have for themselves, or share with those named beside them; all of it but the kernels as a path's end.
+OF_LEARNERS = {
+    "PIGD, PGIGA": ("learners/iterate.py", "calibration/_iterates.py", "_core/_iterate.pyx", "runs/iterate.c"),
+    "NOGD": ("learners/gradient.py", "calibration/_gradients.py", "_core/_gradient.pyx", "runs/gradient.c"),
+    "DPFTRL": ("learners/leader.py", "calibration/_leaders.py", "_core/_leader.pyx", "runs/leader.c"),
+    "AdaptiveFTRL": ("learners/adaptive.py", "calibration/_tuned_leaders.py", "_core/_leader.pyx", "runs/leader.c"),
+    "PQFTL": (
+        "learners/least_squares.py", "calibration/_least_squares.py", "_core/_least_squares.pyx",
+        "runs/least_squares.c",
+    ),
+    "MIOGD, LDPSGD": ("learners/descent.py", "calibration/_local.py", "_core/_local.pyx", "runs/local.c"),
+    "BanditMIOGD": ("learners/bandit.py", "calibration/_bandit.py", "_core/_bandit.pyx", "runs/bandit.c"),
+    "BANCO, AgnosticBANCO": ("learners/betting.py", "calibration/_betting.py", "_core/coin.pyx", "betting/magnitude.c"),
+    "MultiscaleSGD": ("learners/experts.py", "calibration/_experts.py", "betting/experts.c"),
+    "DOLA, SparseDOLA": ("learners/network.py", "calibration/_network.py", "_core/_network.pyx", "runs/network.c"),
+    "OutputPerturbation": ("learners/offline.py", "calibration/_offline.py", "_core/_newton.pyx", "offline/newton.c"),
+    "ObjectivePerturbation": (
+        "learners/offline.py", "calibration/_objective.py", "_core/_objective.pyx", "offline/objective.c",
+    ),
+    "POL": ("learners/averaged.py", "calibration/_averages.py", "_core/_iterate.pyx", "runs/iterate.c"),
+}  # fmt: skip
 KILLED, SURVIVED, OPEN, BROKEN, EQUIVALENT = "killed", "survived", "open", "broken", "equivalent"
 
 
@@ -250,6 +271,15 @@ def room_of(mutant: Mutant, root: Path = ROOT) -> str:
     return "/".join(parts[:3])
 
 
+def of_learners(mutants: Sequence[Mutant]) -> dict[str, dict[str, int]]:
+    """The number of changes in each file of each learner."""
+    where = [source_of(one) for one in mutants]
+    return {
+        learner: {name: where.count(_only(name, ROOT, PACKAGE)) for name in files}
+        for learner, files in OF_LEARNERS.items()
+    }
+
+
 def counts(mutants: Sequence[Mutant], root: Path = ROOT) -> str:
     """The page's summary of a list: numbers of changes by room and language, and why some change nothing."""
     lines = [f"| room | {' | '.join(LANGUAGES)} | together |", f"| --- |{' ---: |' * (len(LANGUAGES) + 1)}"]
@@ -260,6 +290,12 @@ def counts(mutants: Sequence[Mutant], root: Path = ROOT) -> str:
         suffixes = [source_of(one, root).suffix for one in there]
         each = [sum(suffix in kinds for suffix in suffixes) for kinds in LANGUAGES.values()]
         lines.append(f"| {'**all**' if room == 'all' else f'`{room}`'} | {' | '.join(map(str, [*each, len(there)]))} |")
+    if root == ROOT:
+        lines += ["", "By learner, in the files that it has for itself or shares with few:", ""]
+        lines += ["| learner | changes | in |", "| --- | ---: | --- |"]
+        for learner, files in of_learners(mutants).items():
+            named = ", ".join(f"`{name}` {n}" for name, n in files.items())
+            lines.append(f"| {learner} | {sum(files.values())} | {named} |")
     equal = [one for one in mutants if one.equivalent]
     killed = len(mutants) - len(equal)
     lines += [

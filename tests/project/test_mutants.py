@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 from places import ROOT
 
+from privol.learners import LEARNERS, OFFLINE_LEARNERS
+
 
 @pytest.fixture(scope="module")
 def mutants():
@@ -23,6 +25,14 @@ def mutants():
 def test_every_text_is_once_in_its_file_and_every_test_exists(mutants):
     """A change of a line that tools/mutants.toml quotes needs a change of that list."""
     assert mutants.faults(mutants.load()) == []
+
+
+def test_every_learner_has_changes(mutants):
+    """In each of its files: its updates, its calibration, what is compiled."""
+    named = [name for names in mutants.OF_LEARNERS for name in names.split(", ")]
+    assert sorted(named) == sorted(kind.__name__ for kind in (*LEARNERS.values(), *OFFLINE_LEARNERS.values()))
+    found = mutants.of_learners(mutants.load())
+    assert [(name, file) for name, files in found.items() for file, n in files.items() if not n] == []
 
 
 def test_the_page_has_the_counts_of_the_list(mutants):
