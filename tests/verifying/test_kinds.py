@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 import pytest
 from cli_tools import run_json
-from forged import caught, change_ledger, change_run, planted
+from forged import _pulls_are_remembered, caught, change_ledger, change_run, planted  # noqa: F401
 
 from privol.verifying import Unreadable, verdict, verify
 

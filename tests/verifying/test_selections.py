@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from forged import caught, change_ledger, change_run, planted
+from forged import _pulls_are_remembered, caught, change_ledger, change_run, planted  # noqa: F401
 
 from privol import DOLA, DPFTRL, LDPSGD, PIGD, POL, MultiscaleSGD, ObjectivePerturbation, OutputPerturbation
 from privol.guarantees import selection_epsilon, selection_mu
