@@ -210,7 +210,7 @@ def test_one_row_moves_the_moments_by_what_is_charged_and_no_more():
 @pytest.mark.parametrize(("adjacency", "epsilon"), [("replace", 1.0), ("zero_out", 3.0)])
 def test_the_best_distinguisher_sees_mu_and_no_more(adjacency, epsilon):
     """For the first released sum and the worst pair of rows: its mean moves by mu standard deviations."""
-    n, d = 4000, 2
+    n, d = 3000, 2
     (v, c), (w, e) = pairs(d)
     words = {"epsilon": epsilon, "adjacency": adjacency, "design": "independent", "fit_intercept": False, "l2": 0.01}
     mu = gdp_mu(epsilon, 1e-6)

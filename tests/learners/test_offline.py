@@ -317,10 +317,11 @@ def least_epsilon(inside, outside, alpha):
 
 
 TRIALS = 1500
+FEWER = 1000  # with so many the published noise is refuted as well, by 1.16: enough to find a missing factor
 EVENTS = [(-2.0, 3.0), (-1.0, 1.0), (0.0, math.inf), (-math.inf, -5.0), (5.0, math.inf)]
 
 
-def audited(calibration):
+def audited(calibration, trials):
     """A bound of epsilon from one row of class 1 against the null row, n = 1, Lambda small: the slides' worst data.
 
     Without the row the model is -b / Lambda, with a wide spread; with it, the loss's curvature concentrates the models
@@ -334,25 +335,25 @@ def audited(calibration):
         "on_invalid": "zero",
         "labels": [0, 1],
     }
-    models = np.empty((2, TRIALS))
+    models = np.empty((2, trials))
     for shift, label in enumerate((1.0, math.nan)):
-        for k in range(TRIALS):
+        for k in range(trials):
             learner = fitted(ObjectivePerturbation, [[1.0]], [label], **words, random_state=2 * k + shift)
             models[shift, k] = released(learner)[0]
     bounds = []
     for low, high in EVENTS:
-        counts = [(int(each), TRIALS) for each in np.sum((models >= low) & (models <= high), axis=1)]
+        counts = [(int(each), trials) for each in np.sum((models >= low) & (models <= high), axis=1)]
         alpha = rate("offline.audit", 2 * 2 * len(EVENTS))
         bounds += [least_epsilon(*pair, alpha) for pair in (counts, counts[::-1])]
     return max(bounds), learner.guarantee_
 
 
 def test_published_noise_exceeds_its_claim_and_the_default_does_not():
-    found, stated = audited("published")
+    found, stated = audited("published", TRIALS)
     assert stated.claim is not None
     assert stated.claim.epsilon == 1.0
     assert 1.3 < found <= stated.parameter  # beyond the claim, and the final noise's hundredth; within what is proved
-    found, stated = audited("tight")  # "jmlr" is audited in tests/audit
+    found, stated = audited("tight", FEWER)  # "jmlr" is audited in tests/audit
     assert stated.claim is None
     assert found <= stated.parameter == 1.0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ class Import(NamedTuple):
     line: int
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Dotted name of every Python module and compiled module (by its .pyx) of the package."""
     found: dict[str, Path] = {}
@@ -68,8 +70,8 @@ def python_imports(module: str, source: str, is_package: bool) -> list[Import]:
             targets = resolve(module, is_package, node.level, node.module, names)
             found.extend(Import(target, lazy, node.lineno) for target in targets)
         elif isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            if called in ("__import__", "importlib.import_module", "import_module"):
+            last = getattr(node.func, "attr", getattr(node.func, "id", ""))  # unparsing all calls takes long
+            if last in ("__import__", "import_module") and ast.unparse(node.func).removeprefix("importlib.") == last:
                 found.append(Import("<computed>", lazy, node.lineno))
         inner = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for child in ast.iter_child_nodes(node):
