@@ -222,12 +222,12 @@ def test_parameters_are_checked(call, match):
 
 
 def test_the_command():
-    words = ("audit", OBJECTIVE, "--runs", 2_000, "--seed", 2)
-    done = privol_cli(*words, "--json")
+    words = ("audit", OBJECTIVE, "--seed", 2, "--runs")
+    done = privol_cli(*words, 200, "--json")
     assert done.exit_code == OK
     assert [one["epsilon"] for one in json.loads(done.stdout)["audits"]] == [0.5, 1.0, 4.0]
-    assert privol_cli(*words, "--calibration", "published").exit_code == REFUTED
-    assert privol_cli(*words, "--loss", "logistic", "--l2", 0.01, "--epsilon", 1).exit_code == OK
+    assert privol_cli(*words, 2_000, "--calibration", "published", "--epsilon", 1).exit_code == REFUTED
+    assert privol_cli(*words, 200, "--loss", "logistic", "--l2", 0.01, "--epsilon", 1).exit_code == OK
     assert privol_cli("audit", OBJECTIVE, "--design", "tree").exit_code == USAGE
 
 

@@ -167,15 +167,20 @@ def test_zero_out_against_the_null_row():
 # -- numbers --
 
 
+@functools.cache
+def answers_of(clones, tilt):
+    """The law of the number of ones among clones, with another one and without."""
+    return tuple(binom.pmf(np.arange(clones + 2) - add, clones, float(expit(tilt))) for add in (1, 0))
+
+
 def summed(epsilon0, n, epsilon, tilt=0.0):
     """The divergence of the pair by its definition, without use of its shape."""
-    true, likelier, total = float(expit(epsilon0)), float(expit(tilt)), 0.0
-    for clones in range(n):
-        counts = np.arange(clones + 2)
-        one, none = (binom.pmf(counts - add, clones, likelier) for add in (1, 0))
+    true, total = float(expit(epsilon0)), 0.0
+    for clones, chance in enumerate(binom.pmf(np.arange(n), n - 1, math.exp(-epsilon0))):
+        one, none = answers_of(clones, tilt)
         first, second = true * one + (1 - true) * none, (1 - true) * one + true * none
         excess = np.maximum(first - math.exp(epsilon) * second, 0.0).sum()
-        total += binom.pmf(clones, n - 1, math.exp(-epsilon0)) * excess
+        total += chance * excess
     return total
 
 

@@ -228,10 +228,10 @@ def test_a_live_run_shows_nothing(name, tmp_path, caplog):
     labels = None if isinstance(learner, PQFTL) else [0, 1]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        for k, start in enumerate(range(0, N, 150)):
-            learner.partial_fit(X[start : start + 150], y[start : start + 150], classes=labels)
+        for start, stop in itertools.pairwise((0, 150, 450, N)):
+            learner.partial_fit(X[start:stop], y[start:stop], classes=labels)
             collect(secrets, learner)
-            seen += exported(learner, tmp_path / str(k))
+            seen += exported(learner, tmp_path / str(stop))
         seen.append(surface(learner.predict(X[:5]), learner.ledger_, *learner.ledger_.accounts))
         learner.close()
     seen += exported(learner, tmp_path / "closed")
