@@ -138,7 +138,7 @@ def test_a_row_moves_its_own_epoch_alone(renewal, adjacency):
 
 
 @pytest.mark.parametrize("renewal", RENEWALS)
-@pytest.mark.parametrize("horizon", [1, 7, 3000, 100_000, 100 << 20])
+@pytest.mark.parametrize("horizon", [1, 3000, 100_000, 100 << 20])
 def test_the_settings_of_each_step_are_as_derived(renewal, horizon):
     """Ascending parts up to the last row possible; convexity and thresholds that no step's noise exceeds."""
     plan, exact = (
