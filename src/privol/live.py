@@ -15,7 +15,7 @@ from ._values import shown
 from .auto.base import PrivateModel
 from .errors import InvalidParameter, StateError
 from .learners import OnlineLearner
-from .learners.views import horizon_of_rows
+from .learners.views import declared_classes, declared_names, horizon_of_rows
 from .ledger import Ledger
 from .readers.queues import QueueRows
 from .state import State
@@ -121,7 +121,7 @@ class LiveRun:
                 why = "the parameter of the model decides" if own else "the model is for real targets"
                 raise InvalidParameter(f"classes are for a learner that classifies, and {why}")
             return None
-        declared = vars(self.model).get("_declared")
+        declared = declared_classes(self.model)
         return list(classes if classes is not None else _BINARY if declared is None else declared)
 
     def _known_features(self) -> tuple[str, ...] | None:
@@ -130,7 +130,7 @@ class LiveRun:
         if isinstance(self.model, PrivateModel):
             names = (kept.get("estimator") or {}).get("features", {}).get("names")
         else:
-            names = names or vars(self.model).get("_declared_names")
+            names = names or declared_names(self.model)
         return None if names is None else tuple(names)
 
     def learn_one(self, x: Mapping[str, Any], y: Any) -> None:

@@ -14,7 +14,11 @@ from patience import WAIT
 
 from privol import open_stream
 from privol.encoding import PrivateEncoder
+from privol.encoding.labels import Labels
 from privol.errors import InvalidParameter, StreamError
+from privol.readers.base import PAUSE
+from privol.readers.frames import DictColumns
+from privol.readers.open import Options, open_reader
 from privol.readers.queues import QueueRows
 
 SCHEMA = {
@@ -80,6 +84,18 @@ def test_no_row_waits_for_others():
             for row in ROWS[: 7 if found.first_row == 3 else 1]:
                 rows.put(row)
         rows.put(None)
+
+
+def test_a_pause_is_said_before_the_queue_is_waited_for():
+    """Otherwise rows that have come would wait in a block that is not full."""
+    rows = QueueRows(given([*ROWS[:3], None]))
+    kinds = {"age": "number", "ward": "text"}
+    first, pause = DictColumns(next(rows), rows, rows).batches(kinds, 65536, lambda _: None)
+    assert (first.num_rows, pause) == (3, None)
+    pairs = QueueRows(given([*PAIRS[:3], None]))
+    source = open_reader(pairs, Options(labels=Labels((0, 1), None)))
+    first, pause = source.pieces(65536, lambda _: None)
+    assert (first.X.shape[0], pause) == (3, PAUSE)
 
 
 @pytest.mark.parametrize("queued", [True, False])

@@ -31,11 +31,11 @@ from ..learners.views import end_run
 from ..ledger import Ledger, LedgerSeat, LostLedger, note_clone, warn_of_clones
 from ..readers.arrays import ArraySource
 from ..streams import Stream, open_stream
+from .arriving import LearnsLive, one_at_a_time
 from .course import Coders, Course, EncodedRows, Learner, afford, blocks_of, check_declared, check_encoded, together
 from .defaults import defaults_for, encoder_for, last_model_for, within_budget
 from .inputs import Labelled, dict_columns
 from .kept import Directory, describe_shown, encoding_of, ledger_beside
-from .live import LearnsLive, one_at_a_time
 from .single import AskingRows
 from .sparse_table import SparseCourse, SparseRows
 

@@ -39,6 +39,8 @@ __all__ = [
     "account_of",
     "adjacency_of",
     "class_weights",
+    "declared_classes",
+    "declared_names",
     "derived_of",
     "end_run",
     "export_of",
@@ -199,6 +201,18 @@ def class_weights(learner: Any, classes: NDArray[Any]) -> list[float] | None:
     """Return the factors of the loss of a row, by class; None: all are 1."""
     weights: list[float] | None = learner._weights(classes)
     return weights
+
+
+def declared_classes(learner: Any) -> NDArray[Any] | None:
+    """Return the labels that were declared by ``declare_classes``; None: none were."""
+    found: NDArray[Any] | None = vars(learner).get("_declared")
+    return found
+
+
+def declared_names(learner: Any) -> tuple[str, ...] | None:
+    """Return the names of features that were declared by ``declare_features``; None: none were."""
+    found: tuple[str, ...] | None = vars(learner).get("_declared_names")
+    return found
 
 
 def promise_of(learner: LedgeredModel, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
