@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from privol import DPFTRL, AdaptiveFTRL, losses
+from privol.calibration import LARGEST_SCORE
 from privol.errors import InvalidParameter
 
 WORDS = {"epsilon": 9.0, "delta": 1e-3, "random_state": 5}
@@ -299,3 +300,12 @@ def test_the_released_model_follows_a_drift(epsilon):
     assert roc_auc_score(y[25_000:30_000], scores[25_000:30_000]) > 0.86
     assert roc_auc_score(y[32_000:35_000], scores[32_000:35_000]) > 0.8  # the slow average gives 0.24 and 0.35
     assert roc_auc_score(y[55_000:], scores[55_000:]) > 0.85
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_ball_bounds_scores_by_the_largest(intercept):
+    """Of any row within its bound, the intercept's constant counted; of a logistic loss the unit is 1."""
+    made = AdaptiveFTRL(x_bound=0.5, fit_intercept=intercept)
+    longest = math.hypot(0.5, intercept)
+    radius = made.calibrate(3, 1000).problem.domain.radius
+    assert radius * longest == pytest.approx(LARGEST_SCORE, rel=1e-9)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from privol import BANCO, LDPSGD, MIOGD, MultiscaleSGD
+from privol import BANCO, LDPSGD, MIOGD, AgnosticBANCO, MultiscaleSGD
 from privol.calibration import Betting, experts_of, experts_regret
 from privol.errors import InvalidParameter
 
@@ -182,3 +182,14 @@ def test_the_bound():
 def test_parameters_out_of_range(words, said):
     with pytest.raises(InvalidParameter, match=said):
         MultiscaleSGD(**WORDS, **words).fit(X, Y)
+
+
+@pytest.mark.parametrize("learner", [BANCO, AgnosticBANCO, MultiscaleSGD, LDPSGD, MIOGD])
+def test_reports_are_of_gradients_of_their_whole_length(learner):
+    """Of a logistic loss, whose slope is below 1 on a set; half of it would cut most gradients."""
+    words = {"leakage": 0.5, "epsilon": None} if learner is MIOGD else {}
+    plan = learner(x_bound=0.5, **words).calibrate(3, 100)
+    row = math.hypot(0.5, 1.0)
+    slope = 1.0 / (1.0 + math.exp(-row)) if learner in (LDPSGD, MIOGD) else 1.0  # the largest score in the unit ball
+    assert plan.report.bound == pytest.approx(slope * row, rel=1e-9)
+    assert plan.gradient_bound == plan.report.bound

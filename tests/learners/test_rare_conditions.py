@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from privol import DOLA, OutputPerturbation
+from privol import DOLA, DPFTRL, NOGD, PIGD, AdaptiveFTRL, OutputPerturbation, SparseDOLA
 from privol.encoding.users_taught import factor_of_all
 from privol.guarantees import DELTA_TOO_LARGE
 from privol.learners import PQFTL, AgnosticBANCO, ObjectivePerturbation
@@ -27,6 +27,16 @@ def test_a_delta_that_a_published_row_would_meet_is_a_condition(learner, rows):
     small = learner(delta=1e-6, random_state=1).fit(*rows).guarantee_
     assert DELTA_TOO_LARGE in large.conditions
     assert DELTA_TOO_LARGE not in small.conditions
+
+
+@pytest.mark.parametrize("learner", [PIGD, NOGD, DPFTRL, AdaptiveFTRL, PQFTL])
+def test_so_it_is_of_a_run(learner):
+    def conditions(delta):
+        made = learner(delta=delta)
+        return made.guarantee_of(made.calibrate(3, 100), private=True, bit_source="a test").conditions
+
+    assert DELTA_TOO_LARGE in conditions(0.01)
+    assert DELTA_TOO_LARGE not in conditions(0.0099)
 
 
 def test_so_it_is_of_a_prefix_sum():
@@ -71,3 +81,10 @@ def test_a_gradient_is_scaled_to_its_bound_and_one_that_is_no_number_is_the_null
     missing, null = told([math.nan, 1.0], [0.0, 0.5]), told([0.0, 0.0], [0.0, 0.5])
     assert np.array_equal(missing.coef_, null.coef_)
     assert (missing.n_null_rows_, null.n_null_rows_) == (1, 0)
+
+
+def test_steps_of_sparse_nodes_are_measured_by_their_radius():
+    """As those of nodes in a ball are by its diameter."""
+    words = {"nodes": 4, "epsilon": 2.0, "gradient_bound": 1.0, "randomizer": "gaussian", "batch": 5}
+    sparse = SparseDOLA(radius=3.0, **words).calibrate(3, 1000)
+    assert sparse.length == DOLA(radius=1.5, **words).calibrate(3, 1000).length

@@ -19,7 +19,7 @@ from privol.errors import InvalidParameter, PrivacyWarning
 from privol.guarantees import Guarantee
 from privol.learners import LEARNERS
 from privol.ledger import Ledger
-from privol.planning import CLEAR, plan
+from privol.planning import CLEAR, noise_row, plan
 
 pytestmark = pytest.mark.statistical
 
@@ -232,6 +232,14 @@ def test_a_run_that_outlives_its_horizon(loss, renewal):
     assert "delta is not below one over the number of rows: with 0.002 and 1,000 rows" in warning
     drowned = plan(**{**words, "l2": 1e-9 if loss == "squared" else 0.0}, epsilon=0.001, release="last")
     assert all(remedy.ratio < drowned.rows[-1].ratio for remedy in drowned.remedies)
+
+
+def test_a_run_that_ends_early_is_planned_with_its_own_noise():
+    """The single release of a shorter run is calibrated for its last row."""
+    calibration = privol.PIGD(l2=0.1).calibrate(3, 1000)
+    early = noise_row(calibration, 400, early=True)
+    assert (early.row, early.std) == (400, calibration.last_std(400))
+    assert early.std > 1.5 * noise_row(calibration, 1000).std == 1.5 * calibration.std(1000)
 
 
 # ---- budgets for users ---------------------------------------------------------------------------------------

@@ -92,6 +92,21 @@ def test_a_sensitivity_beyond_the_ball_costs_the_diameter_of_the_ball():
     assert run.learn(np.array([5.0])) == pytest.approx(1.0)
 
 
+def test_an_iterate_far_outside_is_projected_before_the_noise():
+    """Its noise is scaled to the ball's diameter: around the iterate itself it would hide nothing of its direction.
+
+    With noise of 5 radii each of 40 releases lies on the other side with a probability of at least 0.42.
+    """
+
+    def released(seed):
+        words = {"sensitivity": 1e6, "horizon": 1, "release": "last", "epsilon": 0.5, "random_state": seed}
+        run = POCP(lambda state, row: state + row, np.zeros(2), **words)
+        assert run.plan_.stds[0] > 5.0
+        return float(run.learn(np.array([1e6, 0.0]))[0])
+
+    assert min(map(released, range(40))) < 0.0
+
+
 def test_the_guarantee_says_whose_claim_the_sensitivity_is():
     words = wrapped(random_state=None).guarantee_.sentence()
     assert "is the user's claim: privol has not proved it" in words
