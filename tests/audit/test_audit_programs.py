@@ -212,8 +212,23 @@ def test_identical_releases_are_noted():
     found = audit_program(lambda rows: rows.sum(), domain=UNIT, epsilon=1.0, runs=2_000, random_state=1)
     assert found.refuted
     assert "draw noise anew" in found.sentence()
-    still = audit_program(lambda _: 3.0, domain=UNIT, epsilon=1.0, runs=500, random_state=1)
-    assert (still.refuted, still.log_evidence, still.event, still.remark) == (False, 0.0, "", "")
+
+
+@pytest.mark.parametrize("release", [lambda _: 3.0, len, lambda rows: [0.0] * len(rows)])
+@pytest.mark.parametrize("words", [{}, {"runs": 200}, {"pair": ([[0.0], [0.5]], [[1.0], [0.5]])}, {"mu": 1.0}])
+def test_identical_releases_on_both_tables_are_noted(release, words):
+    claim = {} if "mu" in words else {"epsilon": 1.0}
+    found = audit_program(release, domain=UNIT, random_state=1, **{"runs": 500, **claim, **words})
+    assert (found.refuted, found.log_evidence, found.event) == (False, 0.0, "")
+    assert found.remark.startswith("All runs release the same, on both tables of a pair")
+    assert found.sentence().endswith(found.remark)
+
+
+def test_failures_of_all_runs_are_noted_and_releases_that_vary_on_few_tables_are_not():
+    words = {"domain": UNIT, "epsilon": 1.0, "runs": 500, "random_state": 1}
+    found = audit_program(lambda _: 1 / 0, failures="count", **words)
+    assert (found.refuted, found.remark[:14]) == (False, "All runs fail,")
+    assert not audit_program(lambda rows: RNG.laplace() if len(rows) == 2 and all(rows) else 0.0, **words).remark
 
 
 # ---- evidence -------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from ._events import Event, Point, best_event
 from ._evidence import Evidence
 from ._exact import exact_deltas
 from ._neighbours import Domain, Pair, given_pair, mutated, pairs_to_try, table_of
-from ._programs import Command, Program, joined, program_of
+from ._programs import FAILED, Command, Program, joined, program_of
 
 __all__ = ["ProgramAudit", "audit_program"]
 
@@ -533,8 +533,11 @@ class _Campaign:
         return value
 
     def _remark(self, alive: list[_Watched]) -> str:
-        for watched in alive:
-            same = [len(np.unique(table, axis=0)) == 1 for table in watched.released]
-            if all(same) and watched.runs >= 50 and not np.array_equal(*(t[0] for t in watched.released)):
-                return "All runs on a table release the same: does the program draw noise anew for each?"
+        """What is odd about the pairs that were kept: those whose runs vary are kept before all others."""
+        still = [w for w in alive if all(len(np.unique(table, axis=0)) == 1 for table in w.released)]
+        if any(w.runs >= 50 and not np.array_equal(*(table[0] for table in w.released)) for w in still):
+            return "All runs on a table release the same: does the program draw noise anew for each?"
+        if len(still) == len(alive) and max(w.runs for w in alive) >= 50:
+            done = "fail" if still[0].released[0][0, 0] == FAILED else "release the same"
+            return f"All runs {done}, on both tables of a pair: does the program read its rows, and draw noise?"
         return ""
