@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from serve import Case, each, main
+from serve import Case, controls, each, main
 
 DOCS = "diffprivlib's documentation: differential privacy with the given epsilon"
 
@@ -26,6 +26,18 @@ def integer_mechanism(name, **words):
 
         drawn = getattr(mechanisms, name)(**words)
         return each(lambda rows: drawn.randomise(int(rows[0, 0])))
+
+    return make
+
+
+def textbook(scale):
+    """A value and Laplace noise, as the difference of two exponential numbers from the library's generator."""
+
+    def make():
+        from diffprivlib.utils import check_random_state
+
+        draw = check_random_state(None, secure=True).expovariate
+        return each(lambda rows: rows[0, 0] + scale * (draw(1.0) - draw(1.0)))
 
     return make
 
@@ -156,6 +168,7 @@ CASES = {
               data_norm=1.0, centered=True),
         DOCS, low=(-1.0, -1.0), high=(1.0, 1.0), norm=1.0, sizes=(3, 10), runs=4_000, failures="skip",
     ),
+    **controls(textbook, "Laplace noise from its generator", **ONE),
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import functools
 import logging
 
 import numpy as np
-from serve import Case, main
+from serve import Case, controls, main
 
 DELTA = 0.05
 
@@ -42,6 +42,11 @@ def claimed(kind, probability, noise, steps):
     return float(accountants[kind]().compose(event).get_epsilon(DELTA))
 
 
+def all_rows(noise):
+    """One step on all rows: mu = 1 / noise, which no accountant has to say."""
+    return sampled_sums(1.0, noise, 1)
+
+
 def case(kind, probability, noise, steps):
     return Case(
         sampled_sums(probability, noise, steps), f"{kind} accountant, epsilon at {DELTA}", low=(-1.0,), high=(1.0,),
@@ -55,6 +60,9 @@ CASES = {
     "pld, half of the rows": case("pld", 0.5, 0.5, 1),
     "pld, four steps": case("pld", 0.25, 0.6, 4),
     "rdp, four steps": case("rdp", 0.25, 0.6, 4),
+    **controls(
+        all_rows, "a Gaussian sum", low=(-1.0,), high=(1.0,), epsilon=None, mu=1.0, adjacency="add_remove", sizes=(0, 1)
+    ),
 }
 
 if __name__ == "__main__":

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import logging
 
-from serve import Case, each, main
+from serve import Case, controls, each, main
 
 DOCS = "flwr.clientapp.mod.LocalDpMod(clipping_norm, sensitivity, epsilon, delta)"
 
 
-def mod(epsilon, delta):
-    """A client whose update is its row; two updates clipped to norm 1 are at most 2 apart."""
+def client(modifier):
+    """A client whose update is its row, and whose reply the mod that ``modifier()`` returns changes."""
 
     def make():
         import numpy as np
         from flwr.app import Array, ArrayRecord, Message, RecordDict
-        from flwr.clientapp.mod import LocalDpMod
         from flwr.supercore.task_identity import TaskIdentity
 
         TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1  # as Flower's runtime does
         logging.getLogger("flwr").setLevel(logging.ERROR)
-        local = LocalDpMod(clipping_norm=1.0, sensitivity=2.0, epsilon=epsilon, delta=delta)
+        local = modifier()
 
         def record(values):
             return RecordDict({"arrays": ArrayRecord({"weights": Array(np.asarray(values, dtype=np.float64))})})
@@ -35,10 +34,43 @@ def mod(epsilon, delta):
     return make
 
 
+def mod(epsilon, delta):
+    """Two updates clipped to norm 1 are at most 2 apart."""
+
+    def modifier():
+        from flwr.clientapp.mod import LocalDpMod
+
+        return LocalDpMod(clipping_norm=1.0, sensitivity=2.0, epsilon=epsilon, delta=delta)
+
+    return client(modifier)
+
+
+def textbook(noise):
+    """A mod of one's own: it scales the update to norm 1 and adds numpy's noise of twice the given scale."""
+
+    def modifier():
+        import numpy as np
+        from flwr.app import Array, ArrayRecord
+
+        rng = np.random.default_rng()
+
+        def local(message, context, call_next):
+            reply = call_next(message, context)
+            (update,) = reply.content["arrays"].to_numpy_ndarrays()
+            update = update / max(1.0, np.linalg.norm(update)) + rng.normal(scale=2.0 * noise, size=update.shape)
+            reply.content["arrays"] = ArrayRecord({"weights": Array(update)})
+            return reply
+
+        return local
+
+    return client(modifier)
+
+
 VECTORS = {"low": (-1.0,) * 3, "high": (1.0,) * 3, "sizes": (1,), "runs": 12_000}
 CASES = {
     "LocalDpMod": Case(mod(0.9, 0.05), DOCS, **VECTORS, epsilon=0.9, delta=0.05, failures="skip"),
     "LocalDpMod, failures seen": Case(mod(0.9, 0.05), DOCS, **VECTORS, epsilon=0.9, delta=0.05, failures="count"),
+    **controls(textbook, "a mod of one's own with numpy's Gaussian noise", **VECTORS, epsilon=None, mu=1.0),
 }
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from serve import Case, each, main
+from serve import Case, controls, each, main
 
 DOCS = "interpret.privacy: (epsilon, delta)-differential privacy with privacy_bounds (and privacy_target_min, max)"
 
@@ -38,6 +38,23 @@ def model(kind, **words):
     return make
 
 
+def textbook(noise):
+    """The mean of the first column, and noise from the generator that the models draw from."""
+
+    def make():
+        from interpret.utils._native import Native
+
+        native = Native.get_native_singleton()
+
+        def release(rows, runs):
+            drawn = native.generate_gaussian_random(None, 2.0 * noise / len(rows), runs)  # None: no seed
+            return rows[:, 0].mean() + drawn
+
+        return release
+
+    return make
+
+
 CASES = {
     "DPExplainableBoostingClassifier": Case(
         model("DPExplainableBoostingClassifier"), DOCS, low=(-1.0, 0.0), high=(1.0, 1.0), levels={1: (0.0, 1.0)},
@@ -51,6 +68,10 @@ CASES = {
     "DPExplainableBoostingRegressor, targets from 9 to 10": Case(
         model("DPExplainableBoostingRegressor", privacy_target_min=9.0, privacy_target_max=10.0), DOCS, low=(-1.0, 9.0),
         high=(1.0, 10.0), delta=0.05, sizes=(12,), runs=3_000,
+    ),
+    **controls(
+        textbook, "a Gaussian mean by the library's generator", low=(-1.0,), high=(1.0,), epsilon=None, mu=1.0,
+        sizes=(12,),
     ),
 }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from serve import Case, main
+from serve import Case, controls, main
 
 DOCS = "jax_privacy.clipped_grad, noise_addition.gaussian_privatizer: noise of stddev = multiplier x sensitivity()"
 
@@ -40,6 +40,25 @@ def step(multiplier, adjacency, **words):
     return make
 
 
+def textbook(noise):
+    """The sum of rows, scaled to norm 1 here, and JAX's noise."""
+
+    def make():
+        import jax
+        import numpy as np
+
+        key = [jax.random.key(np.random.SeedSequence().generate_state(1)[0])]
+
+        def release(rows, runs):
+            total = (rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))).sum(axis=0)
+            key[0], drawn = jax.random.split(key[0])
+            return total + noise * np.asarray(jax.random.normal(drawn, (runs, len(total))))
+
+        return release
+
+    return make
+
+
 def case(adjacency, **words):
     return Case(
         step(1.0, adjacency, **words), DOCS, low=(-2.0,) * 2, high=(2.0,) * 2, epsilon=None, mu=1.0,
@@ -52,7 +71,11 @@ CASES = {
     "rows replaced": case("replace"),
     "rows zeroed": case("zero_out"),
     "normalized, unit norm": case("add_remove", normalize_by=4.0, rescale_to_unit_norm=True),
-}
+    **controls(
+        textbook, "a Gaussian sum by JAX's generator", low=(-2.0,) * 2, high=(2.0,) * 2, epsilon=None, mu=1.0,
+        adjacency="add_remove", sizes=(1, 4),
+    ),
+}  # fmt: skip
 
 if __name__ == "__main__":
     main("jax-privacy", CASES)

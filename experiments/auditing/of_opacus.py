@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from serve import Case, each, main
+from serve import Case, controls, each, main
 
 DOCS = "opacus.optimizers.DPOptimizer, noise of noise_multiplier x max_grad_norm"
 
@@ -38,11 +38,33 @@ def step(clipping="flat"):
     return make
 
 
+def textbook(noise):
+    """A step of torch's SGD on the sum of rows, scaled to norm 1 here, and torch's noise."""
+
+    def make():
+        import torch
+
+        torch.set_num_threads(1)
+
+        def release(rows):
+            table = torch.tensor(rows, dtype=torch.float32)
+            table = table / table.norm(dim=1, keepdim=True).clamp(min=1.0)
+            weight = torch.nn.Parameter(torch.zeros(rows.shape[1]))
+            weight.grad = -(table.sum(dim=0) + noise * torch.randn(rows.shape[1]))
+            torch.optim.SGD([weight], lr=1.0).step()
+            return weight.detach().numpy()
+
+        return each(release)
+
+    return make
+
+
 VECTORS = {"low": (-2.0,) * 2, "high": (2.0,) * 2, "epsilon": None, "adjacency": "add_remove", "runs": 6_000}
 CASES = {
     "one step": Case(step(), DOCS, **VECTORS, mu=1.0, sizes=(1, 4)),
     "one step, empty samples": Case(step(), DOCS, **VECTORS, mu=1.0, sizes=(0,), failures="count"),
     "one step, a norm for each layer": Case(step("per layer"), DOCS, **VECTORS, mu=1.0, sizes=(1, 4)),
+    **controls(textbook, "a Gaussian sum by torch's generator", **{**VECTORS, "runs": 20_000}, mu=1.0, sizes=(1, 4)),
 }
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from serve import Case, each, main
+import numpy as np
+from serve import Case, controls, each, main
 
 DOCS = "measurement.map(1) of OpenDP"
 
@@ -13,11 +14,24 @@ def of_one_number(make, kind=float):
     def made():
         import opendp.prelude as dp
 
-        dp.enable_features("contrib", "floating-point")
+        dp.enable_features("contrib", "floating-point", "honest-but-curious")
         measurement = make(dp)
         return each(lambda rows: measurement(kind(rows.sum())))
 
     return made
+
+
+def textbook(scale):
+    """A measurement of one's own, with numpy's Laplace noise."""
+    rng = np.random.default_rng()
+
+    def make(dp):
+        return dp.m.make_user_measurement(
+            *number(dp), dp.max_divergence(), function=lambda x: float(x + rng.laplace(scale=scale)),
+            privacy_map=lambda d_in: d_in / scale, TO=float,
+        )  # fmt: skip
+
+    return of_one_number(make)
 
 
 def of_many_numbers(make):
@@ -98,6 +112,7 @@ CASES = {
     ),
     "sum": Case(of_rows(sum_of_rows), DOCS, adjacency="add_remove", low_bits=True),
     "mean": Case(of_rows(mean_of_rows), DOCS, sizes=(1, 4, 10), low_bits=True),
+    **controls(textbook, "a measurement of one's own with numpy's Laplace noise", sizes=(1,)),
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from serve import Case, each, main
+from serve import Case, controls, each, main
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 DOCS = "tensorflow_privacy: noise of noise_multiplier x l2_norm_clip"
@@ -45,11 +45,30 @@ def sum_query():
     return each(release)
 
 
+def textbook(noise):
+    """The sum of rows, clipped by TensorFlow, and TensorFlow's noise."""
+
+    def make():
+        import tensorflow as tf
+
+        def release(rows):
+            total = tf.reduce_sum(tf.clip_by_norm(tf.constant(rows, dtype=tf.float32), 1.0, axes=[1]), axis=0)
+            return (total + tf.random.normal(total.shape, stddev=noise)).numpy()
+
+        return each(release)
+
+    return make
+
+
 VECTORS = {"low": (-2.0,) * 2, "high": (2.0,) * 2, "epsilon": None, "runs": 3_000}
 CASES = {
     "DPKerasSGDOptimizer": Case(keras_step, DOCS, **VECTORS, mu=1.0, adjacency="zero_out", sizes=(1, 4)),
     "GaussianSumQuery": Case(sum_query, DOCS, **VECTORS, mu=1.0, adjacency="add_remove", sizes=(0, 3)),
-}
+    **controls(
+        textbook, "a Gaussian sum by TensorFlow's generator", **{**VECTORS, "runs": 20_000}, mu=1.0,
+        adjacency="add_remove", sizes=(1, 4),
+    ),
+}  # fmt: skip
 
 if __name__ == "__main__":
     main("tensorflow-privacy", CASES)

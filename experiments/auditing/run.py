@@ -3,13 +3,16 @@
     python experiments/auditing/run.py --python diffprivlib=VENV/bin/python --python opendp=VENV/bin/python
 
 Without ``--python`` only the controls are audited, by this interpreter. Results are JSON: one record for each case,
-with the tables, the event and the bounds for a claim that falls. The exit code is 6 if a control has the wrong result.
+with the tables, the event and the bounds for a claim that falls. Every library has controls in its own environment: one
+that is right, and one with too little noise. The exit code is 6 if a control has the wrong result. The last line for
+each library names versions, cases, processor time and results of controls; no verdict on the library is in it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -35,9 +38,15 @@ def cases(library: str, python: str) -> dict[str, Any]:
     return found
 
 
+def processor_seconds() -> float:
+    """Of this process and of those that it started and that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
 def audited(library: str, python: str, name: str, case: dict[str, Any], seconds: float, seed: int) -> dict[str, Any]:
     """Audit one case; a case that fails is recorded with its error."""
-    start = time.perf_counter()
+    start, before = time.perf_counter(), processor_seconds()
     levels = {int(column): values for column, values in case["levels"].items()}  # JSON keys are texts
     words = ("epsilon", "delta", "mu", "adjacency", "sizes", "low_bits", "failures", "runs")
     command = Command([python, str(script(library)), name], requests=True, timeout=max(60.0, seconds))
@@ -53,7 +62,26 @@ def audited(library: str, python: str, name: str, case: dict[str, Any], seconds:
         record = found.to_record()
     except PrivolError as error:
         record = {"program": f"{library}: {name}", "failed": "; ".join([str(error), *getattr(error, "__notes__", ())])}
-    return {**record, "claim": case["source"], "expected": case["expected"], "seconds": time.perf_counter() - start}
+    took = {"seconds": time.perf_counter() - start, "processor_seconds": processor_seconds() - before}
+    return {**record, "claim": case["source"], "expected": case["expected"], **took}
+
+
+def is_wrong(record: dict[str, Any]) -> bool:
+    """Whether a control has another result than the expected one."""
+    return bool(record["expected"]) and record.get("refuted") is not (record["expected"] == "falls")
+
+
+def summary(told: dict[str, Any], records: list[dict[str, Any]]) -> str:
+    """What was run of a library, without a verdict on it."""
+    stand, fall = ([r for r in records if r["expected"] == kind] for kind in ("stands", "falls"))
+    rest = [record for record in records if not record["expected"]]
+    ended = sum("failed" not in record for record in rest)
+    return (
+        f"{told['library']} {told['version']}, Python {told['python']}: {ended} of {len(rest)} cases audited in "
+        f"{sum(record['processor_seconds'] for record in records):.0f} processor-seconds, controls included; right "
+        f"controls not refuted: {sum(not is_wrong(r) for r in stand)} of {len(stand)}; wrong controls refuted: "
+        f"{sum(not is_wrong(r) for r in fall)} of {len(fall)}"
+    )
 
 
 def main() -> int:
@@ -62,34 +90,38 @@ def main() -> int:
     parser.add_argument("--python", action="append", default=[], metavar="LIBRARY=PROGRAM",
                         help=f"The interpreter that has the library: {', '.join(LIBRARIES)}.")  # fmt: skip
     parser.add_argument("--case", action="append", default=[], help="Audit these cases alone.")
+    parser.add_argument("--runs", type=int, help="At most so many, but for controls.  [default: as each case names]")
     parser.add_argument("--seconds", type=float, default=600.0, help="Of a case; begun stages end.  [default: 600]")
     parser.add_argument("--hour", type=float, default=3600.0, help="Seconds of a library.  [default: 3600]")
     parser.add_argument("--seed", type=int, default=1, help="Which tables are tried.  [default: 1]")
     parser.add_argument("--out", type=Path, help="File for the records.  [default: standard output]")
     options = parser.parse_args()
     pythons = dict(word.split("=", 1) for word in options.python) or {"controls": sys.executable}
-    records, wrong = [], 0
+    records: list[dict[str, Any]] = []
     for library, python in pythons.items():
         told = cases(library, python)
-        end = time.perf_counter() + options.hour
+        end, first = time.perf_counter() + options.hour, len(records)
         for name, case in told["cases"].items():
             if options.case and name not in options.case:
                 continue
-            left = min(options.seconds, end - time.perf_counter())
+            left = options.seconds
+            if not case["expected"]:  # controls are audited in full, even if the library's time is used up
+                case["runs"] = min(case["runs"], options.runs or case["runs"])
+                left = min(left, end - time.perf_counter())
             if left <= 0:
-                records.append({"program": f"{library}: {name}", "failed": "no time was left"})
-                continue
-            record = audited(library, python, name, case, left, options.seed)
+                record = {"program": f"{library}: {name}", "failed": "no time was left", "expected": "",
+                          "processor_seconds": 0.0}  # fmt: skip
+            else:
+                record = audited(library, python, name, case, left, options.seed)
+                said = record.get("failed") or ("FALLS" if record["refuted"] else "stands")
+                print(f"{library}, {name}: {said} ({record['seconds']:.0f} s)", file=sys.stderr, flush=True)
             records.append({"library": told["library"], "release": told["version"], **record})
-            falls = record.get("refuted")
-            wrong += bool(case["expected"]) and falls is not (case["expected"] == "falls")
-            said = record.get("failed") or ("FALLS" if falls else "stands")
-            print(f"{library}, {name}: {said} ({record['seconds']:.0f} s)", file=sys.stderr, flush=True)
             if options.out:
                 options.out.write_text(json.dumps({"audits": records}, indent=1) + "\n", encoding="utf-8")
+        print(summary(told, records[first:]), file=sys.stderr, flush=True)
     if not options.out:
         json.dump({"audits": records}, sys.stdout, indent=1)
-    return 6 if wrong else 0
+    return 6 if any(map(is_wrong, records)) else 0
 
 
 if __name__ == "__main__":

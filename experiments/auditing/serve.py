@@ -1,6 +1,6 @@
 """What the programs in this folder share: cases with one claim each, and the protocol of ``privol audit --requests``.
 
-    PYTHON of_LIBRARY.py              # lists the cases as JSON: claim, rows, source of the claim, library's version
+    PYTHON of_LIBRARY.py              # lists the cases as JSON: claim, rows, source of the claim, versions
     PYTHON of_LIBRARY.py CASE         # answers requests
 
 PYTHON belongs to an environment with the library; nothing of privol is imported.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import platform
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,12 +42,25 @@ class Case:
     low_bits: bool = False
     failures: str = "raise"
     runs: int = 20_000
-    expected: str = ""  # for controls: "stands" or "falls"
+    expected: str = ""  # of controls: "stands" or "falls"
 
 
 def each(release: Callable[[np.ndarray], Any]) -> Release:
     """A program that makes one run at a time."""
     return lambda rows, runs: (release(rows) for _ in range(runs))
+
+
+def controls(adds_noise: Callable[[float], Callable[[], Release]], source: str, **words: Any) -> dict[str, Case]:
+    """Two textbook cases in the library's environment, by its source of randomness: a right and a wrong one.
+
+    ``adds_noise(scale)`` is for a scale of 1, at which the claim in ``words`` is attained.
+    """
+    return {
+        "control": Case(adds_noise(1.0), f"textbook: {source}", expected="stands", **words),
+        "control, two thirds of the noise": Case(
+            adds_noise(2 / 3), f"wrong on purpose: {source}", expected="falls", **words
+        ),
+    }
 
 
 def numbers(value: Any) -> list[float]:
@@ -64,7 +78,8 @@ def main(library: str, cases: Mapping[str, Case]) -> None:
             found = None
         described = {name: {key: value for key, value in asdict(case).items() if key != "make"}
                      for name, case in cases.items()}  # fmt: skip
-        json.dump({"library": library, "version": found, "cases": described}, sys.stdout)
+        versions = {"version": found, "python": platform.python_version()}
+        json.dump({"library": library, **versions, "cases": described}, sys.stdout)
         return
     warnings.simplefilter("ignore")
     case = cases[sys.argv[1]]
