@@ -50,6 +50,18 @@ def each(release: Callable[[np.ndarray], Any]) -> Release:
     return lambda rows, runs: (release(rows) for _ in range(runs))
 
 
+def seen(release: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray], Any]:
+    """A program whose failed runs release one 0: many of them take long where each ends the process."""
+
+    def either(rows: np.ndarray) -> Any:
+        try:
+            return release(rows)
+        except Exception:
+            return 0.0
+
+    return either
+
+
 def controls(adds_noise: Callable[[float], Callable[[], Release]], source: str, **words: Any) -> dict[str, Case]:
     """Two textbook cases in the library's environment, by its source of randomness: a right and a wrong one.
 
