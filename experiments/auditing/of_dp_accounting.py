@@ -61,9 +61,10 @@ CASES = {
     "pld, four steps": case("pld", 0.25, 0.6, 4),
     "rdp, four steps": case("rdp", 0.25, 0.6, 4),
     **controls(
-        all_rows, "a Gaussian sum", low=(-1.0,), high=(1.0,), epsilon=None, mu=1.0, adjacency="add_remove", sizes=(0, 1)
+        all_rows, "a Gaussian sum", low=(-1.0,), high=(1.0,), epsilon=None, mu=1.0, adjacency="add_remove", sizes=(0,),
+        runs=8_000,
     ),
-}
+}  # fmt: skip
 
 if __name__ == "__main__":
     main("dp-accounting", CASES)

@@ -49,7 +49,7 @@ def audited(library: str, python: str, name: str, case: dict[str, Any], seconds:
     start, before = time.perf_counter(), processor_seconds()
     levels = {int(column): values for column, values in case["levels"].items()}  # JSON keys are texts
     words = ("epsilon", "delta", "mu", "adjacency", "sizes", "low_bits", "failures", "runs")
-    command = Command([python, str(script(library)), name], requests=True, timeout=max(60.0, seconds))
+    command = Command([python, str(script(library)), name], requests=True, timeout=max(600.0, seconds))
     try:
         found = audit_program(
             command,
