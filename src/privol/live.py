@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
-from queue import Full, Queue
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self, cast
 
 from sklearn.base import is_classifier
 
+from ._validate import integer
 from ._values import shown
 from .auto.base import PrivateModel
-from .errors import InvalidParameter, StateError
+from .encoding.schema import Schema
+from .errors import BudgetExceeded, InvalidParameter, StateError
 from .learners import OnlineLearner
-from .learners.views import declared_classes, declared_names, horizon_of_rows
+from .learners.views import declared_classes, declared_names, horizon_of_rows, most_rows
 from .ledger import Ledger
 from .readers.queues import QueueRows
 from .state import State
@@ -23,9 +26,16 @@ from .streams import open_stream
 
 __all__ = ["LiveRun"]
 
-#: Rows that may wait to be learnt, and seconds after which whoever waits for room looks whether the run goes on.
-_MOST, _LOOK = 8192, 0.1
+#: Rows that may wait to be learnt, and seconds after which whoever waits for room looks again.
+_MOST, _LOOK = 8192, 0.001
 _BINARY = (False, True)
+
+
+#: What the guarantee takes for granted of rows that are given so.
+ONCE = (
+    "that each row was given once, also where a run went on in another process, is the caller's claim: nobody has "
+    "compared the rows before"
+)
 
 
 class _Stopped(Exception):
@@ -36,7 +46,8 @@ class LiveRun:
     """A run that rows are given to one by one, and that is kept on the disk.
 
     A thread learns the rows by ``model.fit_stream``, as they come: those that have come while it was busy are a block.
-    ``model`` shows meanwhile what is on the disk, and predicts by it.
+    ``model`` shows meanwhile what is on the disk, and predicts by it, once this object has been given a row. Any thread
+    may give rows; their order is that of the calls.
 
     Parameters
     ----------
@@ -61,15 +72,18 @@ class LiveRun:
     Raises
     ------
     InvalidParameter
-        If the model is no such model or has no horizon, or ``checkpoint`` has no ``rest=True``.
+        If the model is no such model or has no horizon, ``checkpoint`` has no ``rest=True``, or rows of users are
+        capped: whose rows were learnt cannot be known without them.
     StateError
         If the run that is kept there has ended.
 
     Notes
     -----
     A row that was given is lost in a crash if no checkpoint was written since: ``State(every=, seconds=)`` say how many
-    these may be, and ``first_row`` of the next process is the first of them. What privol cannot see is whether each row
-    comes once; the guarantee takes it for granted.
+    these may be, and ``first_row`` of the next process is the first of them. While rows teach an encoding nothing is
+    kept: if the process ends then, the next one pays for the encoding again. Rows are refused if somebody else has
+    learnt in the directory since ``first_row`` was found. What privol cannot see is whether each row is given once; the
+    guarantee takes it for granted.
 
     Leaving the ``with`` statement ends the run, as :meth:`close` does; an exception only stops it, as :meth:`stop`
     does, and the same lines go on later.
@@ -96,23 +110,32 @@ class LiveRun:
             raise InvalidParameter(
                 f"model must be a learner of streams, PrivateClassifier or PrivateRegressor, found {shown(model)}"
             )
-        if isinstance(model, OnlineLearner):
-            horizon_of_rows(model)
-        elif model.horizon is None:
+        if isinstance(model, PrivateModel) and model.horizon is None:
             raise InvalidParameter("horizon must be given: the number of rows that the budget must last for")
         if not isinstance(checkpoint, State) or not checkpoint.rest:
             raise InvalidParameter("checkpoint must be State(..., rest=True): rows that are kept do not come again")
         if not isinstance(target, str):
             raise InvalidParameter(f"target must be the name of a column, found {shown(target)}")
+        declared = getattr(model, "declared", None)
+        if declared is not None and Schema.load(declared, partial=True).user is not None:
+            raise InvalidParameter("declared must have no [user]: whose rows were learnt is not known without them")
         self.model, self.checkpoint, self.target = model, checkpoint, target
         self._classes = self._labels(classes)
         self.first_row: int = checkpoint.next_row(ledger=cast("Ledger | None", model.ledger))
         self.features = self._known_features()
-        self._rows: Queue[Any] = Queue(_MOST)
+        self._left = self._most() - (self.first_row - 1)
+        self._rows: SimpleQueue[Any] = SimpleQueue()  # a handler of a signal may put, too
+        self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._ended = False
         self._pid = os.getpid()
+
+    def _most(self) -> int:
+        """How many rows the run may learn, those that teach included."""
+        if isinstance(self.model, PrivateModel):
+            return integer(horizon=self.model.horizon, at_least=1)
+        return most_rows(self.model, horizon_of_rows(self.model))
 
     def _labels(self, classes: Sequence[Any] | None) -> list[Any] | None:
         own = isinstance(self.model, PrivateModel)
@@ -145,21 +168,27 @@ class LiveRun:
 
         Raises
         ------
-        StreamError, InvalidRow, BudgetExceeded, OSError, ...
-            What ``fit_stream`` raised about a row before, which it numbers from the first that this object was given.
-            Nothing of its block was learnt, and what was learnt before is kept: ``first_row`` of the next object says
-            where to go on.
+        BudgetExceeded
+            If it is one row more than the horizon; those before it stay.
+        StreamError, InvalidRow, OSError, ...
+            What ``fit_stream`` raised about a row before. Nothing of its block was learnt, and what was learnt before
+            is kept: ``first_row`` of the next object says where to go on. A StreamError numbers rows from the first
+            that this object was given.
         StateError
-            If the run has ended or was stopped.
+            If the run has ended or was stopped, or somebody else has learnt in the directory meanwhile.
         """
-        if not isinstance(x, Mapping):
-            raise InvalidParameter(f"x must be a dict, found {shown(x)}")
+        if not isinstance(x, Mapping) or not all(isinstance(name, str) for name in x):
+            raise InvalidParameter(f"x must be a dict whose keys are names, found {shown(x)}")
         if self.target in x:
             raise InvalidParameter(f"x has a feature {self.target!r}, as target= names the target: choose another name")
-        if self._thread is None:
-            own = tuple(x if isinstance(self.model, PrivateModel) else sorted(x))
-            self._begin(own if self.features is None else self.features)
-        self._put({**x, self.target: y})
+        with self._lock:
+            if self._left <= 0:
+                raise BudgetExceeded(f"the horizon of {self._most():,} rows is used up: this row was not taken")
+            if self._thread is None and not self._ended:
+                own = tuple(x if isinstance(self.model, PrivateModel) else sorted(x))
+                self._begin(own if self.features is None else self.features)
+            self._put({**x, self.target: y})
+            self._left -= 1
 
     def close(self) -> Any:
         """End the run when all rows that were given are learnt, make its last release, and return the model.
@@ -171,12 +200,12 @@ class LiveRun:
         StateError
             If it was stopped, or no row was given.
         """
-        if self._thread is None:
-            if self.features is None or self.first_row == 1:
-                raise StateError(f"{self.checkpoint.directory}: no row was given, so there is no run to end")
-            self._begin(self.features)  # the last row was kept before, and the run had not ended
-        self._put(None)
-        self._ended = True
+        with self._lock:
+            if self._thread is None and not self._ended:
+                if self.features is None or self.first_row == 1:
+                    raise StateError(f"{self.checkpoint.directory}: no row was given, so there is no run to end")
+                self._begin(self.features)  # the last row was kept before, and the run had not ended
+            self._put(None, last=True)
         self._join()
         return self.model
 
@@ -185,13 +214,27 @@ class LiveRun:
 
         Raises
         ------
-        StreamError, InvalidRow, BudgetExceeded, OSError, ...
+        StreamError, InvalidRow, OSError, ...
             As :meth:`learn_one`.
+        StateError
+            If rows still taught the encoding: nothing of it is kept, and what it cost stays spent.
         """
-        if self._thread is not None and not self._ended:
-            self._put(_Stopped())
+        self._stop()
+        own = isinstance(self.model, PrivateModel) and self._thread is not None
+        if own and "encoder_" not in vars(self.model):
+            raise StateError(
+                f"{self.checkpoint.directory}: stopped while rows taught the encoding: nothing of it is kept, what it "
+                "cost stays spent, and the next run begins at row 1"
+            )
+
+    def _stop(self) -> None:
+        with self._lock:
+            begun = self._thread is not None and not self._ended
+            if begun:
+                self._put(_Stopped(), last=True)
+            self._ended = True
+        if begun:
             self._join()
-        self._ended = True
 
     def __enter__(self) -> Self:
         return self
@@ -203,12 +246,13 @@ class LiveRun:
             if not self._ended:
                 self.close()
         elif self._thread is not None and self._thread.is_alive():
-            self.stop()
+            self._stop()
 
     # ---- the thread that learns --------------------------------------------------------------------------
 
     def _begin(self, names: tuple[str, ...]) -> None:
         self.features = names
+        self.checkpoint.promise(self.first_row)
         if not isinstance(self.model, PrivateModel):
             self.model.declare_features(list(names))
             self.checkpoint.describe({"feature_names": list(names)})
@@ -216,7 +260,7 @@ class LiveRun:
         self._thread.start()
 
     def _learn(self) -> None:
-        rows = QueueRows(self._rows, (*(self.features or ()), self.target))
+        rows = QueueRows(self._rows, (*(self.features or ()), self.target), (ONCE,))
         try:
             if isinstance(self.model, PrivateModel):
                 self.model.fit_stream(rows, target=self.target, checkpoint=self.checkpoint)
@@ -228,18 +272,22 @@ class LiveRun:
         except BaseException as error:
             self._error = error
 
-    def _put(self, row: Any) -> None:
+    def _put(self, row: Any, *, last: bool = False) -> None:
+        """Give something to the thread that learns, when it has room; ``last``: nothing comes after it."""
         if os.getpid() != self._pid:
             raise StateError(f"{self.checkpoint.directory}: a forked child cannot give rows to the run of its parent")
         thread = self._thread
-        assert thread is not None
-        while thread.is_alive() and not self._ended:
-            try:
-                self._rows.put(row, timeout=_LOOK)
-            except Full:
+        while thread is not None and thread.is_alive() and not self._ended:
+            if not last and self._rows.qsize() >= _MOST:
+                time.sleep(_LOOK)
                 continue
-            return
-        self._join()
+            self._ended = self._ended or last
+            self._rows.put(row)
+            if last or not self._ended:
+                return
+            break  # the handler of a signal has stopped the run before the row was there
+        if thread is not None:
+            self._join()
         raise StateError(f"{self.checkpoint.directory}: this run has ended here, and takes no more rows")
 
     def _join(self) -> None:

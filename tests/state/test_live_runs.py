@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+from contextlib import closing, suppress
 
 import numpy as np
 import pytest
@@ -17,14 +19,19 @@ from conformance import LEARNERS, N, X, Y, fingerprint, make
 from patience import WAIT
 from sklearn.base import is_classifier
 
-from privol import PIGD, PrivateClassifier, PrivateRegressor
+from privol import PIGD, PrivateClassifier, PrivateRegressor, open_stream
+from privol.auto import kept
 from privol.errors import BudgetExceeded, InvalidParameter, StateError, StreamError
 from privol.learners import OutputPerturbation
 from privol.ledger import Ledger
-from privol.live import LiveRun
+from privol.live import ONCE, LiveRun
 from privol.state import State
-from privol.state._checkpoints import Checkpoints
+from privol.state._checkpoints import FOLDER, PLAN, Checkpoints
 
+WIDE = {
+    "columns": {f"x{j}": {"range": [-4, 4]} for j in range(4)},
+    "target": {"column": "late", "negative": 0, "positive": 1},
+}
 NAMES = [f"x{j}" for j in range(X.shape[1])]
 ROWS = [dict(zip(NAMES, row, strict=True)) for row in X.tolist()]
 # a table for the estimators
@@ -112,8 +119,8 @@ def test_estimators_go_on_behind_the_rows_that_taught(kind, tmp_path):
             for x, y in zip(rows[first - 1 : upto], targets[first - 1 : upto], strict=True):
                 run.learn_one(x, y)
             if upto < taught:
-                with pytest.raises(StreamError, match=r"ended after .* rows|before the encoding was learnt"):
-                    run.close()
+                with pytest.raises(StateError, match="stopped while rows taught the encoding"):
+                    run.stop()
             else:
                 run.stop()
         spent.append(sum(account.learner == "PrivateEncoder" for account in ledger.accounts))
@@ -251,10 +258,18 @@ def test_a_bad_row_ends_the_object_and_not_the_run(tmp_path):
 
 def test_more_rows_than_the_horizon_are_refused(tmp_path):
     run = LiveRun(PIGD(epsilon=1.0, delta=1e-6, horizon=10, random_state=3), state(tmp_path / "run"), classes=[0, 1])
-    for x, y in zip(ROWS[:11], Y[:11], strict=True):
+    for x, y in zip(ROWS[:10], Y[:10], strict=True):
         run.learn_one(x, y)
-    with pytest.raises(BudgetExceeded):
-        run.close()
+    with pytest.raises(BudgetExceeded, match="the horizon of 10 rows is used up: this row was not taken"):
+        run.learn_one(ROWS[10], 1)
+    assert run.close().n_rows_ == 10
+    rows = [{name: row[name] for name in ("age", "ward")} for row in TABLE]
+    with LiveRun(PrivateClassifier(epsilon=4.0, horizon=3000, random_state=3), state(tmp_path / "table")) as run:
+        for x, y in zip(rows[:3000], ILL[:3000], strict=True):
+            run.learn_one(x, y)
+        with pytest.raises(BudgetExceeded):  # those that taught count
+            run.learn_one(rows[3000], ILL[3000])
+    assert run.model.n_rows_ == 3000
 
 
 def test_a_full_disk_is_said(tmp_path, monkeypatch):
@@ -329,3 +344,203 @@ def test_a_forked_child_gives_no_rows(tmp_path):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     run.stop()
     assert state(tmp_path / "run").next_row() == 2
+
+
+# ---- rows that would be learnt twice --------------------------------------------------------------------------
+
+
+def estimator(**words):
+    return PrivateClassifier(**{"epsilon": 4.0, "horizon": len(TABLE), "random_state": 3, **words})
+
+
+def learn_and_close(run, x, y):
+    """What the thread finds is raised by whichever call comes then."""
+    run.learn_one(x, y)
+    run.close()
+
+
+PEOPLE = [{name: row[name] for name in ("age", "ward")} for row in TABLE]
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_rows_that_another_has_learnt_meanwhile_are_refused(table, tmp_path):
+    """A service that starts before the old one has ended: ``first_row`` is of the moment when it started."""
+
+    def made():
+        model = estimator() if table else PIGD(epsilon=1.0, delta=1e-6, horizon=N, random_state=3)
+        return LiveRun(model, state(tmp_path / "run"), **({} if table else {"classes": [0, 1]}))
+
+    rows, targets = (PEOPLE, ILL) if table else (ROWS, Y)
+    old = made()
+    for x, y in zip(rows[:100], targets[:100], strict=True):
+        old.learn_one(x, y)
+    new = made()
+    for x, y in zip(rows[100 : len(rows) // 2], targets[100 : len(rows) // 2], strict=True):
+        old.learn_one(x, y)
+    old.stop()
+    with pytest.raises(StateError, match="rows come from row 1 on, and the first that is not kept is row"):
+        learn_and_close(new, rows[0], targets[0])
+    assert made().first_row == len(rows) // 2 + 1
+
+
+def test_an_encoding_that_was_not_written_is_learnt_anew_from_the_first_row(tmp_path, monkeypatch):
+    """The disk is full between the note of the rows that taught and their encoding."""
+
+    def full(path, *given, **words):
+        if path.name == "encoding.json":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, *given, **words)
+
+    write = kept.write_atomically
+    with monkeypatch.context() as patch:
+        patch.setattr(kept, "write_atomically", full)
+        run = LiveRun(estimator(), state(tmp_path / "run"))
+        for x, y in zip(PEOPLE[:3000], ILL[:3000], strict=True):
+            run.learn_one(x, y)
+        with pytest.raises(OSError, match="No space left"):
+            run.close()
+    assert (tmp_path / "run" / "secret" / "taught.json").exists()
+    assert state(tmp_path / "run").next_row() == 1
+    done = give(estimator(), tmp_path / "run", PEOPLE, ILL).model
+    assert done.n_rows_ == len(PEOPLE)
+
+
+def test_a_run_that_ended_without_a_release_is_over(tmp_path):
+    """Its rows do not come again, and above all not those that taught."""
+    with LiveRun(estimator(release=4000), state(tmp_path / "table")) as run:
+        for x, y in zip(PEOPLE[:3000], ILL[:3000], strict=True):
+            run.learn_one(x, y)
+    with pytest.raises(StateError, match="the run is finished"):
+        LiveRun(estimator(release=4000), state(tmp_path / "table"))
+    rows = [{**x, "target": y} for x, y in zip(PEOPLE, ILL, strict=True)]
+    with pytest.raises(StateError, match="the run behind the encoding that is kept here has ended"):
+        estimator(release=4000).fit_stream(iter(rows), target="target", checkpoint=state(tmp_path / "table"))
+
+    def made():
+        return PIGD(epsilon=1.0, delta=1e-6, horizon=N, random_state=3, release=[N])
+
+    give(made(), tmp_path / "run", ROWS[:50], Y[:50], classes=[0, 1])
+    with pytest.raises(StateError, match="the run is finished"):
+        LiveRun(made(), state(tmp_path / "run"), classes=[0, 1])
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_has_learnt_nothing(tmp_path, monkeypatch):
+    """Its rows before the stream's first are skipped by the call that begins it again, and so they come again."""
+    rows = [{**x, "late": y} for x, y in zip(ROWS, Y, strict=True)]
+
+    def fit(data):
+        stream = open_stream(data, schema=WIDE, first_row=5)
+        return PIGD(epsilon=1.0, delta=1e-6, horizon=N - 4, random_state=3, x_bound=2.0).fit_stream(
+            stream, checkpoint=state(tmp_path / "run")
+        )
+
+    def full(self, *given, **words):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            fit(iter(rows))
+    assert state(tmp_path / "run").next_row() == 1
+    assert fit(iter(rows)).n_rows_ == N - 4
+
+
+def test_a_ledger_of_ones_own_has_to_be_named(tmp_path):
+    with closing(Ledger(journal=tmp_path / "mine.jsonl")) as mine:
+        give(PIGD(epsilon=1.0, delta=1e-6, horizon=N, ledger=mine), tmp_path / "run", ROWS, Y, upto=9, classes=[0, 1])
+        assert state(tmp_path / "run").next_row(ledger=mine) == 10
+    with pytest.raises(StateError, match="pays from a ledger that is not here"):
+        state(tmp_path / "run").next_row()
+    with pytest.raises(StateError, match="has no account of the run"):
+        state(tmp_path / "run").next_row(ledger=Ledger())
+
+
+def test_users_cannot_be_capped(tmp_path):
+    """Whose rows were learnt is known by all rows alone; said before anything is spent."""
+    declared = {"user": {"column": "ward", "max_rows": 3}}
+    with pytest.raises(InvalidParameter, match=r"declared must have no \[user\]"):
+        LiveRun(estimator(declared=declared), state(tmp_path / "run"))
+
+
+# ---- several threads, and handlers of signals -----------------------------------------------------------------
+
+
+def test_threads_give_rows_at_once(tmp_path):
+    """Every row that was taken is learnt, whoever closes the run meanwhile."""
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for k in range(5):
+            taken = [0] * 4
+            learner = PIGD(epsilon=1.0, delta=1e-6, horizon=N, random_state=3)
+            run = LiveRun(learner, state(tmp_path / str(k)), classes=[0, 1])
+            run.learn_one(ROWS[0], 1)
+
+            def give_some(i, run=run, taken=taken):
+                with suppress(StateError):
+                    for x in ROWS[1:100]:
+                        run.learn_one(x, 1)
+                        taken[i] += 1
+
+            threads = [threading.Thread(target=give_some, args=(i,)) for i in range(4)]
+            for thread in threads:
+                thread.start()
+            while sum(taken) < 20:
+                pass
+            run.close()
+            for thread in threads:
+                thread.join()
+            assert learner.n_rows_ == sum(taken) + 1
+    finally:
+        sys.setswitchinterval(switch)
+
+
+def test_a_handler_of_a_signal_may_stop_the_run(tmp_path):
+    """It interrupts whatever the main thread does, also when that is giving a row."""
+    program = textwrap.dedent(
+        """
+        import signal, sys
+        from privol import PIGD
+        from privol.errors import StateError
+        from privol.live import LiveRun
+        from privol.state import State
+
+        run = LiveRun(PIGD(epsilon=1.0, delta=1e-6, horizon=10**9), State(sys.argv[1], rest=True))
+        signal.signal(signal.SIGALRM, lambda *_: run.stop())
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        given = 0
+        try:
+            while True:
+                run.learn_one({"a": 0.5}, True)
+                given += 1
+        except StateError:
+            kept = State(sys.argv[1], rest=True).next_row() - 1
+            assert kept in (given, given + 1), (kept, given)
+            print("stopped")
+        """
+    )
+    for k in range(3):
+        command = [sys.executable, "-c", program, tmp_path / str(k)]
+        assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=WAIT).stdout == "stopped\n"
+
+
+def test_one_state_serves_one_run_at_a_time(tmp_path):
+    shared = state(tmp_path / "run")
+    learner = PIGD(epsilon=1.0, delta=1e-6, horizon=N, random_state=3)
+    first = LiveRun(learner, shared, classes=[0, 1])
+    first.learn_one(ROWS[0], 1)
+    end = time.monotonic() + WAIT
+    while not (tmp_path / "run" / FOLDER / PLAN).exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    second = LiveRun(learner, shared, classes=[0, 1])
+    with pytest.raises(StateError, match="is in use by another call"):
+        learn_and_close(second, ROWS[0], 1)
+    first.learn_one(ROWS[1], 0)
+    first.stop()
+    assert state(tmp_path / "run").next_row() == 3
+
+
+def test_the_guarantee_says_that_rows_come_once(tmp_path):
+    run = give(PIGD(epsilon=1.0, delta=1e-6, horizon=N), tmp_path / "run", ROWS, Y, classes=[0, 1])
+    assert ONCE in run.model.guarantee_.conditions

@@ -6,6 +6,7 @@ import asyncio
 import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, islice
 from queue import Queue, SimpleQueue
 
 import numpy as np
@@ -17,7 +18,7 @@ from privol.encoding import PrivateEncoder
 from privol.encoding.labels import Labels
 from privol.errors import InvalidParameter, StreamError
 from privol.readers.base import PAUSE
-from privol.readers.frames import DictColumns
+from privol.readers.frames import DICT_ROWS, DictColumns
 from privol.readers.open import Options, open_reader
 from privol.readers.queues import QueueRows
 
@@ -137,11 +138,12 @@ def test_an_exception_in_the_queue_comes_behind_the_rows_before_it():
     for _ in range(2):
         with pytest.raises(ValueError, match="no more"):
             next(rows)
-    stream = open_stream(given([*ROWS[:5], OSError("the meter is gone")]), schema=SCHEMA)
-    seen = []
-    with pytest.raises(OSError, match="the meter is gone"):
-        seen.extend(len(block.y) for block in stream)
-    assert sum(seen) == 5
+    for n in (5, DICT_ROWS, 2 * DICT_ROWS):  # which fill no block
+        stream = open_stream(given([*islice(cycle(ROWS), n), OSError("the meter is gone")]), schema=SCHEMA)
+        seen = []
+        with pytest.raises(OSError, match="the meter is gone"):
+            seen.extend(len(block.y) for block in stream)
+        assert sum(seen) == n
 
 
 def test_bad_rows_of_a_queue_are_named():

@@ -49,6 +49,16 @@ class Directory(Keeper, Protocol):
     def keep_taught(self, blocks: Callable[[bytes], Iterable[Any]] | None, number: int | None = None) -> None:
         """Record the rows that taught, as the encoding has them, and their number; None: they cannot be read again."""
 
+    @property
+    def knows_taught(self) -> bool:
+        """Whether rows that taught were recorded."""
+
+    def read(self) -> dict[str, Any] | None:
+        """Return the facts with which the run began; None: there is none to resume."""
+
+    def check_promise(self, ledger: Ledger | None) -> None:
+        """Refuse rows that begin elsewhere than was promised."""
+
     def expect_taught(self, blocks: Callable[[bytes], Iterable[Any]] | None) -> None:
         """Refuse to continue with other rows."""
 
@@ -204,11 +214,13 @@ def encoding_of(
     directory = checkpoint.directory
     file, parameters = directory / _ENCODING, parameters_of(model)
     own: dict[str, Any] = {"estimator": type(model).__name__, "parameters": parameters}
+    checkpoint.check_promise(None if model.ledger is None else ledger)  # nobody else learns here from now on
     if not file.exists():
         stream = learn()
         if not encoder.reused_:
             again = partial(_taught, data, words, encoder) if stream.repeatable else None
-            checkpoint.keep_taught(again, encoder.plan_.rows)
+            counted = stream.rows_per_user is not None  # then rows were left out, too
+            checkpoint.keep_taught(again, None if counted else encoder.plan_.rows)
         found = describe_encoding(encoder)
         record = {"format": _FORMAT, "version": _VERSION, "privol": __version__, **own, "encoding": found}
         text = json.dumps({**record, "sha256": _digest(record)}, indent=1, allow_nan=False)
@@ -237,7 +249,9 @@ def encoding_of(
         return dict(found), _opened(data, words, encoder, 1)
     stream = _opened(data, words, encoder, encoder.plan_.rows + 1)
     stream.beside = account.plan_id
-    if checkpoint.rest:
+    if checkpoint.rest and not stream.repeatable:
+        if not checkpoint.knows_taught and checkpoint.read() is None:
+            raise StateError(f"{directory}: the run behind the encoding that is kept here has ended")
         stream.brings_rest()
     checkpoint.expect_taught(partial(_taught, data, words, encoder) if stream.repeatable else None)
     return dict(found), stream

@@ -206,7 +206,13 @@ class _Rows:
     def facts(self, *inferred: str) -> Facts:
         again = self.n_rows is not None
         return Facts(
-            name="dict rows", n_rows=self.n_rows, repeatable=again, sized=again, ahead=False, inferred=inferred
+            name="dict rows",
+            n_rows=self.n_rows,
+            repeatable=again,
+            sized=again,
+            ahead=False,
+            inferred=inferred,
+            conditions=() if self._queue is None else self._queue.conditions,
         )
 
     def chunks(self, size: int) -> Iterator[list[Any]]:
@@ -216,7 +222,14 @@ class _Rows:
             while chunk := list(islice(rows, size)):
                 yield chunk
             return
-        for row in rows:
+        while True:
+            try:
+                row = next(rows)
+            except StopIteration:
+                return
+            except BaseException:
+                yield []  # the rows before it do not wait for others
+                raise
             more = self._queue.ready(size - 1)
             yield [row, *more]
             if len(more) < size - 1:

@@ -274,7 +274,7 @@ def _open_object(data: Any, options: Options) -> Reader:
 
 def _open_rows(first: Any, rest: Any, data: Iterable[Any], options: Options) -> Reader:
     """Open an iterable, whose first element tells what it contains."""
-    if first is None and options.columns:
+    if first is None and (options.columns or options.target not in (None, False)):
         raise StreamError("dict rows: no rows, at least one is needed")
     if isinstance(first, Mapping):
         _no_hash(options, "dicts with a schema")

@@ -37,11 +37,13 @@ class QueueRows(Iterator[Any]):
     data : queue
     names : sequence of str, optional
         Keys of its rows, which are dicts. Default: nobody knows before the first row has come.
+    conditions : tuple of str
+        What a guarantee takes for granted of them.
     """
 
-    def __init__(self, data: Any, names: Sequence[str] | None = None) -> None:
+    def __init__(self, data: Any, names: Sequence[str] | None = None, conditions: tuple[str, ...] = ()) -> None:
         self._queue = data
-        self.names = names
+        self.names, self.conditions = names, conditions
         self._end: BaseException | None = None
 
     def __next__(self) -> Any:

@@ -248,7 +248,7 @@ class State(KnowsTaught, GoesOn, Ends):
     def open(self, learner: OnlineLearner, *, replay: bool = False) -> None:
         """Take the directory and check for a run to continue: from what was kept or, with ``replay``, from row 1."""
         if self._lock is not None:
-            if self._learner is learner and replay == self._replay:
+            if self._learner is learner and replay == self._replay and not self._attended:
                 return  # opened before fit_stream, for a release beside the models
             self._refuse("is in use by another call")
         try:
@@ -280,7 +280,7 @@ class State(KnowsTaught, GoesOn, Ends):
             keeping.pay_from(learner, self._ledger)
         elif getattr(learner.ledger, "journal", None) is None:
             self._refuse("a run that outlives its process needs a ledger that does: Ledger(journal=...), or none")
-        ledger = ledger_of(learner)
+        self.check_promise(ledger := ledger_of(learner))
         self._company = company_of(learner, self._every, self._seconds)
         self._files.kept = self._company.kept
         plan = self._files.read_plan()

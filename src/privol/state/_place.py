@@ -31,6 +31,7 @@ class GoesOn(ABC):
     directory: Path
     _files: Checkpoints
     _rest: bool | None
+    _promised: int | None = None
     _replay: bool
     _resume: tuple[Account, Arrays, int] | None
     _key: bytes
@@ -63,6 +64,7 @@ class GoesOn(ABC):
         self._seen: dict[int, str] = {}  # rows -> digest of their users, from the journal
         self._users: KnownUsers | None = None  # what the users of later rows are compared with
         self._goes_on = False  # whether this call begins after the learnt rows
+        self._attended = False  # whether a stream has begun to bring its rows
         self._positions: Positions | None = None  # of the input, if it has some
         # input rows up to the last learnt one, and the position after them
         self._where: dict[str, Any] | None = None
@@ -109,7 +111,7 @@ class GoesOn(ABC):
         int
             How many rows it leaves out.
         """
-        kept = 0 if self._resume is None else self._resume[2]
+        kept, self._attended = 0 if self._resume is None else self._resume[2], True
         self._find_positions(stream, once)
         if self._rest is None:
             able = once and self._company.alone and not (self._replay or self._beside_it) and kept == self._caught_up
@@ -278,6 +280,24 @@ class GoesOn(ABC):
         if self._log is not None and len(seen := self._log.taken(rows)):
             self._log.keep(seen)
 
+    def promise(self, row: int | None) -> None:
+        """Note that rows come from this one on: the next call refuses them if that is not the first; None: no more."""
+        self._promised = row
+
+    def check_promise(self, ledger: Ledger | None) -> None:
+        """Refuse rows that begin elsewhere than was promised: another process has learnt meanwhile.
+
+        Raises
+        ------
+        StateError
+        """
+        row, self._promised = self._promised, None
+        if row is not None and (now := self.next_row(ledger=ledger)) != row:
+            self._refuse(
+                f"rows come from row {row} on, and the first that is not kept is row {now}: somebody else has learnt "
+                "here meanwhile"
+            )
+
     @property
     def rest(self) -> bool | None:
         """Whether the rows after those that are kept come, as it was given."""
@@ -302,21 +322,26 @@ class GoesOn(ABC):
         StateError
             If the run has ended, or its place was not kept.
         """
-        plan = self._files.read_plan()
-        if plan is None and (self.directory / RECORD).exists():
-            self._refuse("the run is finished: there is no run to resume here")
+        plan, journal = self._files.read_plan(), self.directory / "ledger.jsonl"
+        here = journal.exists() and journal.stat().st_size > 0  # it is empty while another process begins one
+        if ledger is None and not here and plan is not None:
+            self._refuse("the run pays from a ledger that is not here: next_row(ledger=...)")
+        found = ledger if ledger is not None or not here else Ledger.read(journal)
         if plan is None:
+            own = () if ledger is not None or found is None else found.accounts
+            if (self.directory / RECORD).exists() or any(a.closed and a.commits and a.facts.get("kept") for a in own):
+                self._refuse("the run is finished: there is no run to resume here")
             return self._number_taught() + 1
         before: int = plan["first_row"] - 1
-        found = Ledger.read(self.directory / "ledger.jsonl") if ledger is None else ledger
-        mine = [
-            commit for account in found.accounts if account.plan_id == plan["plan_id"] for commit in account.commits
-        ]
+        account = None if found is None else next((a for a in found.accounts if a.plan_id == plan["plan_id"]), None)
+        if account is None:
+            self._refuse("the ledger has no account of the run that is kept here")
+        mine = account.commits
         known = [(int(commit["rows"]), commit["facts"]) for commit in mine if "digest" in commit["facts"]]
-        if not known:
-            return before + 1
+        if not known:  # it begins anew, and where an encoding is kept behind the rows that taught it
+            return self._number_taught() + 1
         rows, seen = known[-1][0], known[-1][1].get("seen")
-        capped = any(a.guarantee.user is not None for a in found.accounts if a.plan_id == plan["plan_id"])
+        capped = account.guarantee.user is not None
         if not rows or (seen is None and not capped):
             return before + rows + 1
         place = SeenLog.place(self._files.folder, rows)

@@ -19,6 +19,9 @@ from ._place import users_key
 
 __all__ = ["KnowsTaught"]
 
+#: What estimators with a learnt encoding keep of it in the same directory.
+ENCODING = "encoding.json"
+
 #: Returns rows as blocks; if users are counted, the blocks have their hashes under this key.
 Taught = Callable[[bytes], Iterable[Any]]
 
@@ -62,7 +65,8 @@ class KnowsTaught:
 
     def _number_taught(self) -> int:
         """How many rows taught what is kept here for a run that has not begun; 0: nothing is kept."""
-        return (self._taught_record()["number"] or 0) if self.knows_taught else 0
+        kept = self.knows_taught and (self.directory / ENCODING).exists()  # noted before the encoding is written
+        return (self._taught_record()["number"] or 0) if kept else 0
 
     def _taught_record(self) -> dict[str, Any]:
         try:

@@ -89,8 +89,8 @@ def open_stream(
           Rows are gathered into blocks: ``block_rows=1`` passes each on immediately;
         * with ``schema`` or ``target``, an iterable of dicts, with the target as one of the keys. The first row has all
           keys, in the order of the columns;
-        * a queue (:mod:`queue`, :mod:`multiprocessing`) of any of these elements, until it brings None. A block has the
-          rows that are there, at least one. An exception in it is raised in its place.
+        * a queue (of :mod:`queue`, or ``multiprocessing.Queue``) of any of these elements, until it brings None. A
+          block has the rows that are there, at least one. An exception in it is raised in its place.
     target : str, int, False or None
         Column of the target in inputs of columns and ``.npy``: its name, or its 0-based number,
         negative from the end. None: the last column. False: no target at all, every column is a
