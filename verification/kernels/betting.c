@@ -47,6 +47,21 @@ static void coin(void) {
     finish(&other, what, x);
 }
 
+/* The entries: logarithms at any numbers, magnitudes where the work is the usual one and its logarithm not below -1e6. */
+static void whole(void) {
+    const double x[MOST] = {any(), any(), any()}, a = Frama_C_double_interval(0x1p-1074, LARGEST);
+    double out[MOST];
+    const double z = Frama_C_double_interval(-LARGEST, LARGEST), y = Frama_C_double_interval(0.0, LARGEST);
+    pv_log_magnitude(z, y, a);
+    pv_log_potential(z, y, a);
+    const double usual = Frama_C_double_interval(0x1p-60, 1e6), far = Frama_C_double_interval(0x1p-50, 1e6);
+    const double width = Frama_C_double_interval(0x1p-20, 1.0);
+    pv_magnitude(usual, far, width);
+    pv_magnitude(-usual, 0.0, width);
+    pv_magnitude(0.0, far, width);
+    pv_coin_level(0)(PV_COIN_LOG_POTENTIAL, x, 1, &y, 0, &a, 0, out + SHORT, MOST);
+}
+
 static void experts(void) {
     pv_experts_plan plan;
     pv_experts known;
@@ -61,6 +76,7 @@ static void experts(void) {
 
 int main(void) {
     coin();
+    whole();
     experts();
     return 0;
 }

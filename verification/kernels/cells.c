@@ -1,6 +1,8 @@
-/* Columns of up to three cells: numbers between knots, categories by hashes, and columns as rows. */
+/* Columns of up to three cells: numbers between knots, categories by hashes, columns as rows, and
+ * times in cycles, within a million of them. */
 #include "cells/pv_buckets.h"
 #include "cells/pv_columns.h"
+#include "cells/pv_cycles.h"
 #include "cells/pv_knots.h"
 
 #include "__fc_builtin.h"
@@ -52,10 +54,26 @@ static void rows(int64_t n) {
     if (stride >= width) pv_rows_of(n, width, columns + MOST - width, stride, out + MOST * (MOST + 1) - n * stride);
 }
 
+static const double FAR = 0x1p20; /* cycles: Eva does not see that a time less all whole cycles is within one */
+
+static void cycles(int64_t n) {
+    static const double periods[] = {60.0, 3600.0, 86400.0, 604800.0, 31556952.0};
+    double seconds[MOST], turn[2 * PV_TURN], cosine[MOST], sine[MOST];
+    const int which = Frama_C_interval(0, 4);
+    //@ split which;
+    const double far = FAR * periods[which];
+    Frama_C_make_unknown((char *)turn, sizeof turn);
+    //@ loop unroll 3;
+    for (int i = 0; i < MOST; ++i) seconds[i] = Frama_C_double_interval(-far, far);
+    pv_cycles(n, seconds + MOST - n, periods[which], Frama_C_double_interval(-far, far), turn, cosine + MOST - n,
+              sine + MOST - n);
+}
+
 int main(void) {
     const int64_t n = Frama_C_long_interval(0, MOST);
     between(n);
     places(n);
     rows(n);
+    cycles(n);
     return 0;
 }

@@ -28,7 +28,9 @@ int main(void) {
     Frama_C_make_unknown((char *)words, sizeof words);
     const double scale = Frama_C_double_interval(1e-280, 1e280);
     pv_undecided und = {0, 0, d, coord, word, x, Frama_C_long_interval(0, d), value};
-    const pv_lattice lattice = {law, scale, uncertainty, pv_lattice_step(scale), pv_first_pass_level(0)};
+    const pv_lattice lattice = {law, scale, uncertainty, pv_lattice_step(scale),
+                                pv_first_pass_level(pv_first_pass_levels() - 1)};
+    pv_lattice_within(&lattice, u + MOST - d, d);
     float ahead[PV_FIRST_PASS_VALUES];
     float *z = ahead + PV_FIRST_PASS_VALUES - pv_lattice_values_size(d);
     pv_lattice_values(&lattice, words + 8 * (MOST - d), d, z);

@@ -1,5 +1,5 @@
 /* The rows of run.h through the regularised leader, on sums by a BLT or of single steps: followed, or tuned to itself; and
- * the gradients of all rows at one point. With noise, a contract stands for the rounding, which kernels/lattice.c has. */
+ * the gradients of all rows at one point; a gradient that it is told, in a leaf that ends as it is. With noise, a contract stands for the rounding, which kernels/lattice.c has. */
 #include "runs/pv_leader.h"
 
 #include "run.h"
@@ -19,6 +19,17 @@ double floor(double x) { return (double)(int64_t)x; }
 pv_status pv_draws_round(pv_draws *draws, uint64_t row, double std, const double *u, double s, int64_t d,
                          double magnitude, double *out);
 #endif
+
+/* A gradient from elsewhere, or none, is the first row of a leaf of two, which ends as it is. */
+static void told(pv_leader *it, const pv_leader_plan *plan, pv_prefix_plan *prefix) {
+    double gradient[DIM];
+    Frama_C_make_unknown((char *)gradient, sizeof gradient);
+    prefix->leaf = 2;
+    it->run.t = 0;
+    pv_prefix_bind(&it->sums, prefix, sums + ROOM - pv_prefix_size(prefix));
+    pv_leader_tell(it, plan, Frama_C_interval(0, 1) ? gradient : 0);
+    pv_leader_end_leaf(it);
+}
 
 int main(void) {
     static const double factors[ROWS + 1] = {0.5, 0.25, 0.125, 0.125};
@@ -59,5 +70,6 @@ int main(void) {
     run(&it.run, &plan.run, DIM);
     pv_rows rows = rows_of();
     pv_leader_sum(&plan, it.point, &rows, y, &it.run, slopes, sum);
+    told(&it, &plan, &prefix);
     return 0;
 }

@@ -51,6 +51,7 @@ static void objective(void) {
     o.linear = part ? linear : 0;
     double *own = work + WORK - SHORT - 3 * o.dim;
     pv_objective_gradient(&o, w, own, gradient, predictions, curvatures);
+    pv_objective_sums(&o, w, own, predictions, curvatures);
     pv_objective_margins(&o, w, own, &margins);
     pv_sums_join(own, own, o.dim);
     pv_objective_bound(&o, w, own, gradient, &allowance);

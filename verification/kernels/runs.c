@@ -1,4 +1,5 @@
-/* The rows of run.h through gradient descent, perturbed iterates and a bandit. */
+/* The rows of run.h through gradient descent, perturbed iterates and a bandit, which is also told values and receives a
+ * report; and what others read of a run meanwhile. */
 #include "runs/pv_bandit.h"
 #include "runs/pv_gradient.h"
 #include "runs/pv_iterate.h"
@@ -31,13 +32,22 @@ int main(void) {
         pv_iterate it = {state, a, any(), any(), {0}};
         own.run.method = &pv_iterate_method;
         run(&it.run, &own.run, DIM);
+        pv_schedule_std(&own.schedule, Frama_C_long_interval(0, ROWS));
     } else {
-        pv_bandit_plan own = {plan, report, 1.0, !other, other, -1.0, 1.0, any(), any(), any(), any(), other};
+        const int pair = other ? 0 : Frama_C_interval(0, 1), fixed = Frama_C_interval(0, 1);
+        const double values[2] = {any(), any()};
+        pv_bandit_plan own = {plan, report, 1.0, pair, other, -1.0, 1.0, any(), any(), any(), any(), fixed};
         pv_bandit it = {state, value + DIM - (other ? DIM : 1), a, b, e, c, 0, directions, POINTS, 0};
         own.run.method = &pv_bandit_method;
         own.report.d = other ? DIM : 1;
         pv_bandit_begin(&it, &own);
         run(&it.run, &own.run, DIM);
+        it.used = POINTS - 1; /* one more round */
+        pv_bandit_tell(&it, &own, Frama_C_interval(0, 1) ? values : 0);
+        pv_bandit_receive(&it, &own, directions + (POINTS - 1) * DIM + DIM - own.report.d, pv_vectors_at(0));
     }
+    pv_average_total(&plan, any());
+    pv_peek(&state.t);
+    pv_peek_real(&state.spent);
     return 0;
 }
