@@ -57,6 +57,10 @@ class Value:
         ideal = tuple(a + b for a, b in zip(first, second, strict=True))
         return Value(ideal, self.error + other.error, self.reach).rounded()
 
+    def negative(self) -> Value:
+        """Return it with the other sign, which is exact."""
+        return Value(tuple(-c for c in self.ideal), self.error, self.reach)
+
     def times(self, other: Value) -> Value:
         """Return the product as computed."""
         ideal = [Fraction(0)] * (len(self.ideal) + len(other.ideal) - 1)
@@ -69,13 +73,15 @@ class Value:
 
 def constant(node: ast.expr) -> float:
     """Return the value of a literal."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -constant(node.operand)
     if not (isinstance(node, ast.Constant) and isinstance(node.value, int | float)):
         raise SystemExit(f"elementary: {ast.unparse(node)} is no constant")
     return float(node.value)
 
 
 def evaluated(node: ast.expr, names: dict[str, Value], reach: Fraction) -> Value:
-    """Follow an expression of C that is one of Python too: sums, products, and quotients of constants."""
+    """Follow an expression of C that is one of Python too: sums, differences, products, and quotients of constants."""
     if isinstance(node, ast.Name):
         return names[node.id]
     if isinstance(node, ast.Constant):
@@ -84,9 +90,13 @@ def evaluated(node: ast.expr, names: dict[str, Value], reach: Fraction) -> Value
         above, below = constant(node.left), constant(node.right)
         quotient = Fraction(above) / Fraction(below)
         return Value((quotient,), abs(Fraction(above / below) - quotient), reach)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
+    if isinstance(node, ast.UnaryOp):
+        return Value((Fraction(constant(node)),), Fraction(0), reach)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
         left, right = evaluated(node.left, names, reach), evaluated(node.right, names, reach)
-        return left.plus(right) if isinstance(node.op, ast.Add) else left.times(right)
+        if isinstance(node.op, ast.Mult):
+            return left.times(right)
+        return left.plus(right.negative() if isinstance(node.op, ast.Sub) else right)
     raise SystemExit(f"elementary: {ast.dump(node)} is followed nowhere")
 
 

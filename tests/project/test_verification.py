@@ -194,3 +194,104 @@ def test_roundings_of_prefix_sums_are_charged(first_pass):
         assert not recursions.series(root, plain, 3)
     assert recursions.band(wide)
     assert not recursions.band(Fraction(199, 100))
+
+
+def test_roundings_of_moments_are_charged(first_pass):
+    from verification import least_squares
+
+    assert len(least_squares.report()) == 1
+    with pytest.raises(SystemExit, match=r"least squares, zero_out: derived is 1\.\d\d of the charge for 1 columns"):
+        least_squares.report(Fraction(20))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(least_squares, "products_error", lambda: Fraction(200) * first_pass.DOUBLE)
+        with pytest.raises(SystemExit, match="of the charge"):
+            least_squares.report()
+
+
+def test_roundings_of_averages_are_charged(first_pass):
+    from verification import averages
+
+    assert len(averages.report()) == 1
+    with pytest.raises(SystemExit, match=r"0\.9 \(T \+ 24\) units are too little for 1099511627776 rows"):
+        averages.report(Fraction(9, 10))
+    with pytest.raises(SystemExit, match=r"2\.02 \(T \+ 6\) units are too little for 1 rows"):
+        averages.report(None, Fraction(6))
+
+
+def test_roundings_of_factors_are_allowed_for(first_pass):
+    from verification import mixtures
+
+    assert len(mixtures.report()) == 2
+    u = first_pass.DOUBLE
+    for name, value in (
+        ("n", u),
+        ("sum", 24 * u),
+        ("constant", 7 * u),
+        ("squares", 18 * u),
+        ("half", Fraction(1, 2)),
+        ("root", u),
+        ("scaled", u / 2),
+        ("middles", Fraction(0)),
+    ):
+        with pytest.raises(SystemExit, match=f"derived is more than is allowed for {name}$"):
+            mixtures.report({name: value})
+
+
+def test_roundings_of_sides_are_allowed_for(first_pass):
+    from verification import sides
+
+    unit, more, factor = sides.read()
+    assert len(sides.report()) == 1
+    for changed, name in (
+        ((unit * 2 / 5, more, factor), "roundings in 2147483648"),
+        ((unit / 4, Fraction(0), factor), "roundings in 1"),
+        ((unit, more, Fraction(1, 2**24)), "errors of z in 2147483648"),
+    ):
+        with pytest.raises(SystemExit, match=f"derived is more than is allowed for {name} dimensions"):
+            sides.report(changed)
+
+
+def test_what_integers_lack_is_allowed_for(first_pass):
+    from verification import blocks
+
+    assert len(blocks.report()) == 1
+    for changed, name in (((1, None), "weights"), ((None, 0), "sums")):
+        with pytest.raises(SystemExit, match=f"derived is more than is allowed for {name}"):
+            blocks.report(*changed)
+    with pytest.raises(SystemExit, match="may be above the exact one"):
+        blocks.exponential_lacks(62)
+    assert blocks.later((1, 2, 3)) == (6, 8, 3, 0)  # 1 + 2 (j + 1) + 3 (j + 1)^2
+    assert not blocks.overflows(8192, 53)
+    assert blocks.overflows(8192, 53, 60) == ["magnitude"]
+
+
+def test_what_integers_lack_is_lacking():
+    """The enclosures of BlockWeights against exponentials with 60 digits more than there are."""
+    from privol.noise._blocks import BlockWeights
+
+    p = 160
+    with workdps(150):
+        weights = BlockWeights(Fraction(1, 50), True, False)
+        sums, low, high = weights._sums(p)
+        total, exact = mpf(0), []
+        for j in range(len(sums)):
+            total += exp(-(mpf(j) ** 2) / 50)
+            exact.append(total * 2**p)
+        most = max(float((exact[j] - sums[j]) / (3 * (j + 1) ** 3)) for j in range(len(sums)))
+        assert all(sums[j] <= exact[j] for j in range(len(sums)))
+        assert low <= exact[-1] <= high
+    assert 0.01 < most < 1
+
+
+def test_errors_of_cycles_are_counted(first_pass):
+    from verification import cycles
+
+    assert len(cycles.report()) == 2
+    with pytest.raises(SystemExit, match="derived is more than is counted for the error"):
+        cycles.report(counted=4 * first_pass.DOUBLE)
+    with pytest.raises(SystemExit, match="derived is more than is counted for the factor"):
+        cycles.report(1 - 8 * first_pass.DOUBLE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cycles, "WHOLE", 2**33)
+        with pytest.raises(SystemExit, match="a row that was divided by its norm is too long"):
+            cycles.report()
