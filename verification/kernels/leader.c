@@ -1,5 +1,6 @@
-/* The rows of run.h through the regularised leader, on sums by a BLT or of single steps: followed, or tuned to itself; and
- * the gradients of all rows at one point; a gradient that it is told, in a leaf that ends as it is. With noise, a contract stands for the rounding, which kernels/lattice.c has. */
+/* The rows of run.h through the regularised leader, on sums by a BLT or of single steps, the last row in a new epoch:
+ * followed, or tuned to itself; the gradients of all rows at one point; and a gradient that it is told, in a leaf that ends
+ * as it is. With noise, a contract stands for the rounding, which kernels/lattice.c has. */
 #include "runs/pv_leader.h"
 
 #include "run.h"
@@ -43,16 +44,19 @@ int main(void) {
     Frama_C_make_unknown((char *)threshold, sizeof threshold);
     Frama_C_make_unknown((char *)lag, sizeof lag);
     Frama_C_make_unknown((char *)walk, sizeof walk);
+    Frama_C_make_unknown((char *)weights, sizeof weights);
     pv_leader_plan plan = {plan_of(other), {0}, 1.0, any(), 0.0, {0}, {0}, any(), any()};
     plan.run.method = &pv_leader_method;
     plan.run.outputs.weights = weights;
-    Frama_C_make_unknown((char *)weights, sizeof weights);
     if (other) plan.tuning = (pv_tuning){2, until, held, threshold, lag, walk, any(), any(), any(), any()};
     prefix.design = design ? PV_BLT : PV_INDEPENDENT;
     prefix.dim = DIM;
     prefix.width = DIM;
     prefix.leaf = 1;
-    prefix.steps = prefix.horizon = ROWS;
+    prefix.steps = prefix.horizon = 2; /* the last row is of another epoch */
+    prefix.next = &prefix;
+    plan.reach = any();
+    plan.rows = plan.variance = (pv_by_epoch){0, weights, any()};
     prefix.order = design ? 4 : 0;
     prefix.theta = prefix.omega = prefix.coefficients = prefix.decoder = factors;
     prefix.discount = 1.0;

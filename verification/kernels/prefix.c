@@ -1,5 +1,6 @@
-/* Five rows of two coordinates, of which one is null, through every design: all memory of a run, which ends where the array
- * does, the sums of integers, and copies for a checkpoint; and two rows as a block. With noise, a function stands for the rounding. */
+/* Six rows of two coordinates, of which one is null, through every design, the last one in a new epoch: all memory of a run,
+ * which ends where the array does, the sums of integers, and copies for a checkpoint; and two rows as a block. With noise,
+ * a function stands for the rounding. */
 #include "prefix/pv_prefix.h"
 
 #include "__fc_builtin.h"
@@ -62,6 +63,7 @@ int main(void) {
     plan.theta = plan.omega = plan.coefficients = plan.decoder = factors;
     plan.discount = 1.0;
     plan.window = design > PV_SMOOTH ? 3 : 0;
+    plan.next = &plan; /* the last row begins an epoch */
     const size_t size = pv_prefix_size(&plan);
     pv_prefix state;
     pv_draws draws = {0};

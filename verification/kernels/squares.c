@@ -1,6 +1,6 @@
 /* The rows of run.h through least squares on private moments, in leaves of two rows summed up in doubles, and as printed, in
- * single steps; and the sum of a leaf at once. Contracts stand for the models, which kernels/moments.c has, and with noise
- * for the rounding, which kernels/lattice.c has. */
+ * single steps, the last row in a new epoch; and the sum of a leaf at once. Contracts stand for the models, which
+ * kernels/moments.c has, and with noise for the rounding, which kernels/lattice.c has. */
 #include "runs/pv_least_squares.h"
 
 #define DRAWN 16
@@ -45,8 +45,10 @@ int main(void) {
     prefix.dim = size;
     prefix.width = DIM;
     prefix.leaf = printed ? 1 : 2;
-    prefix.horizon = ROWS;
-    prefix.steps = printed ? ROWS : 2;
+    prefix.horizon = 2;
+    prefix.steps = printed ? 2 : 1; /* the last row is of another epoch */
+    prefix.next = &prefix;
+    plan.ended = (pv_by_epoch){0, shifts, any()};
     prefix.order = 1;
     prefix.theta = prefix.omega = prefix.coefficients = prefix.decoder = factors;
     prefix.discount = 1.0;

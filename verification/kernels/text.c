@@ -29,6 +29,7 @@ static void one(const pv_written *written) {
     pv_plain(begin, end, written->mark, written->other, &x);
     told(written, begin, end, &x);
     hash_of(begin, size);
+    if (size == MOST) pv_eight(begin);
     pv_trimmed(&begin, &end);
 }
 
