@@ -295,3 +295,21 @@ def test_errors_of_cycles_are_counted(first_pass):
         patch.setattr(cycles, "WHOLE", 2**33)
         with pytest.raises(SystemExit, match="a row that was divided by its norm is too long"):
             cycles.report()
+
+
+def test_roundings_of_a_certificate_are_charged(first_pass):
+    from verification import certificate
+
+    assert len(certificate.report()) == 2
+    u = first_pass.DOUBLE
+    for name, value, told in (
+        ("slope", 5 * u, "slope"),
+        ("far", Fraction(129, 100), "far"),
+        ("rows", Fraction(1), "rows"),
+        ("predicted", Fraction(4), "predicted"),
+        ("twice", Fraction(1, 2), "root"),
+        ("last", Fraction(1, 2), "last"),
+        ("square", Fraction(9, 10), "second order"),
+    ):
+        with pytest.raises(SystemExit, match=f"derived is more than is charged for {told}$"):
+            certificate.report({name: value})
