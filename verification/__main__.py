@@ -49,7 +49,7 @@ TEXT = "-eva-split-return auto -eva-use-spec pv_over_power"
 # What Eva analyses: a driver and what is defined in it, the precision that it needs, kernels that it does not include
 # itself, further options.
 DRIVERS: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
-    ("bits", 6, ("noise/bits.c",), ""),
+    ("bits", 6, ("noise/bits.c",), "-eva-slevel-function pv_wipe:20"),
     ("lattice", 3, ("noise/lattice.c", "noise/first_pass.c", "noise/bits.c"), ""),
     (
         "discrete",

@@ -68,7 +68,7 @@ def faults(text):
 
 def test_every_kernel_is_analysed_or_excused(reach, drivers):
     assert reach.left_out(drivers) == []
-    assert reach.excused() == {"pv_exp", "pv_fork_count", "pv_fork_watch", "pv_over_power", "pv_wipe"}
+    assert reach.excused() == {"pv_fork_count", "pv_fork_watch", "pv_over_power"}
 
 
 def test_a_kernel_that_no_driver_reaches_is_noticed(reach, drivers):

@@ -1,4 +1,5 @@
-/* Every call of the address functions with rows of up to 64 coordinates, any stream, level, block and row number. */
+/* Every call of the address functions with rows of up to 64 coordinates, any stream, level, block and row number; and what
+ * wipes an address. */
 #include "noise/pv_bits.h"
 
 #include "__fc_builtin.h"
@@ -17,5 +18,6 @@ int main(void) {
     if (pv_address_row(rows, stream, row, d)) pv_address_turn(rows, row, d);
     pv_address(one, stream, level, block, row);
     const uint64_t word = pv_word(one) ^ pv_word(one + 8);
+    pv_wipe(one, sizeof one);
     return (int)(word & 1);
 }
