@@ -313,3 +313,15 @@ def test_roundings_of_a_certificate_are_charged(first_pass):
     ):
         with pytest.raises(SystemExit, match=f"derived is more than is charged for {told}$"):
             certificate.report({name: value})
+
+
+def test_roundings_of_messages_are_charged(first_pass):
+    from verification import network
+
+    assert len(network.report()) == 1
+    for changed, told in (
+        ((Fraction(1), None), r"lanes \+ 1 and 7 units"),
+        ((None, Fraction(1)), r"lanes \+ 22 and 1 units"),
+    ):
+        with pytest.raises(SystemExit, match=f"{told} are too little"):
+            network.report(*changed)
