@@ -357,22 +357,22 @@ PLANTED = {
     "a printed delta that is too small": (
         "objective",
         of("summary", value=lambda s: s.replace("at delta 1e-6 for", "at delta 1e-7 for")),
-        "printed epsilon",
+        "summary",
     ),
     "a source's claim for privol's own figure": (
         "pigd published",
         of("summary", value=lambda s: s.replace("for one row", "for one row; epsilon 0.01 for one row")),
-        "printed epsilon beside it",
+        "summary",
     ),
     "a printed figure behind a source's claim": (
         "pigd published",
         of("summary", value=lambda s: s + "; epsilon 3 for one row"),
-        "printed unit",
+        "summary",
     ),
     "a printed epsilon of a pure run": (
         "l2laplace",
         of("summary", value=lambda s: s.replace("epsilon 1 ", "epsilon 0.99 ")),
-        "printed epsilon",
+        "summary",
     ),
     "nats that are too few": ("miogd", of(MECHANISM, "leakage", value=lambda x: 0.99 * x), "MIOGD: nats"),
     "longer vectors": ("laplace", of(MECHANISM, "report_dimension", value=lambda n: n + 1), "LDPSGD: noise"),
@@ -383,27 +383,27 @@ PLANTED = {
     "a printed number of rows": (
         "users nogd",
         of("summary", value=lambda s: s.replace("at most 3 rows", "at most 4 rows")),
-        "printed unit",
+        "summary",
     ),
     "a printed figure of a row": (
         "users nogd",
         of("summary", value=lambda s: s[: s.rindex("; epsilon")] + "; epsilon 0.1 for one row"),
-        "printed epsilon beside it",
+        "summary",
     ),
     "a figure of a row that is said of a user": (
         "users nogd",
         of("summary", value=lambda s: s.replace("for one row", "for one user (at most 300 rows)")),
-        "printed unit",
+        "summary",
     ),
     "more rows of a user beside it": (
         "cap hidden",
         of("summary", value=lambda s: s.replace("at most 3 rows", "at most 300 rows")),
-        "printed unit",
+        "summary",
     ),
     "a user whose rows may be anywhere": (
         "cap",
         of("summary", value=lambda s: s.replace(", any two of them 60 rows apart or more", "")),
-        "printed unit",
+        "summary",
     ),
     "more rows of each user": ("cap", of("users", "most_rows", value=lambda n: n + 1), "rows of users"),
     "another relation in an epoch": (
@@ -414,13 +414,13 @@ PLANTED = {
     "a figure of users": (
         "cap",
         of("users", "epsilon", value=lambda x: 0.99 * x),
-        "epsilon of users",
+        "users",
     ),
-    "a mu of users": ("cap", of("users", "mu", value=lambda x: 0.99999 * x), "mu of users"),
+    "a mu of users": ("cap", of("users", "mu", value=lambda x: 0.99999 * x), "users"),
     "a figure of users that leaves out who taught": (
         "cap of devices",
         of("summary", value=lambda s: re.sub("; epsilon [0-9.]+ ", "; epsilon 4.48 ", s)),
-        "printed epsilon beside it",
+        "summary",
     ),
     "a guarantee that the ledger does not have": (
         "nogd huber",
@@ -572,7 +572,7 @@ def test_what_counts_something_is_a_whole_number(folder):
 def test_a_summary_says_how_many_rows_a_user_has(folder):
     with planted(made(folder, "users smooth"), folder) as run:
         change_run(run, of("summary", value=lambda text: re.sub(r"one user \([^)]*\)", "one USER", text)))
-        assert "printed unit" in caught(run)
+        assert "summary" in caught(run)
 
 
 def test_records_that_ask_for_too_much_work(folder):

@@ -260,9 +260,9 @@ NETWORK = {
     "epochs that are not counted": (lambda record: record["mechanism"].update(uses=3), "DOLA: noise"),
     "a printed epsilon": (
         lambda record: record.update(summary=record["summary"].replace("epsilon 1 ", "epsilon 0.9 ")),
-        "printed epsilon",
+        "summary",
     ),
-    "a smaller delta": (lambda record: record["budget"].update(delta=1e-7), "epsilon"),
+    "a smaller delta": (lambda record: record["budget"].update(delta=1e-7), "composition"),
 }
 
 

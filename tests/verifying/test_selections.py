@@ -101,7 +101,11 @@ def of_candidate(record):
 
 PLANTED = {
     "fewer fits than the law has": ("gaussian", of_all("m", lambda m: m - 1), "PrivateSelection: fits"),
-    "another law than the parameters'": ("gaussian", of_all("repetitions", lambda x: x / 2), "PrivateSelection"),
+    "another law than the parameters'": (
+        "gaussian",
+        of_all("repetitions", lambda x: x / 2),
+        "PrivateSelection: parameters",
+    ),
     "rows that are fitted and scored": ("pure", of_all("fitted_rows", lambda n: n + 1), "PrivateSelection: rows"),
     "a fit of fewer rows": ("pure", of_fit("rows", lambda n: n - 1), "PrivateSelection: rows"),
     "one fit alone": ("pure", of_all("m", lambda _: 1), "PrivateSelection: fits"),
@@ -114,11 +118,11 @@ PLANTED = {
     "a stated epsilon that is smaller": ("pure", lambda r: r["guarantee"].update(parameter=0.999), "PrivateSelection"),
     "a delta that is dropped": ("gaussian", lambda r: r["guarantee"].update(slack=5e-7), "PrivateSelection"),
     "a candidate that is not recorded": ("pure", lambda r: r["mechanism"]["fits"].pop(), "PrivateSelection"),
-    "longer rows than a candidate's": ("pure", of_candidate, "PrivateSelection"),
+    "longer rows than a candidate's": ("pure", of_candidate, "PrivateSelection: parameters"),
     "a printed epsilon": (
         "gaussian",
         lambda r: r.update(summary=r["summary"].replace("epsilon 1 ", "epsilon 0.99 ")),
-        "printed epsilon",
+        "summary",
     ),
 }
 

@@ -4,8 +4,6 @@ It trusts the record about the noise drawn and the clipping of gradients; what i
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
@@ -16,17 +14,12 @@ from typing import Any, NamedTuple
 from mpmath import mp, mpf
 
 from .mechanisms import Mechanism, NotChecked, Record, delta_of_gdp, mechanism_of, upper, worst_places
+from .reading import FIGURES, SENTENCE, SUMMARY, TOGETHER, USERS, Unreadable, compared, figures_of, journal_of, run_of
 
 __all__ = ["Finding", "Unreadable", "verdict", "verify"]
 #: A double in a claim may be a unit below its square's root. How probable it is that two users' hashes are the same.
-SLACK, COLLISION, _TOLD = mpf(1) + mpf(2) ** -52, mpf(2) ** -72, ("x_bound", "y_bound", "fit_intercept", "repetitions")
+SLACK, COLLISION = mpf(1) + mpf(2) ** -52, mpf(2) ** -72
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)  # of a record
-#: A printed figure, and its subject (USER: a user as the run has them); all are rounded up. A source's claim has none.
-_PRINTED = r"epsilon (\S+)(?: \(?(?:at )?delta ([^ )]+)\)?)? for ((?:the presence of )?one [rU]\w+)(?= \(|;|$)"
-
-
-class Unreadable(Exception):
-    """A file of a run is missing, damaged or of another format; the message says which and where."""
 
 
 class Finding(NamedTuple("Finding", [("what", str), ("holds", bool | None), ("detail", str)])):
@@ -43,40 +36,21 @@ def verify(*folders: str | Path, ledger: str | Path | None = None) -> list[Findi
     """Return what was found of folders of runs, of several also together, by a ledger's journal or by their own."""
     path, found, known = Path(ledger or ""), list[Finding](), dict[str, _Account]()
     try:
-        header, shared = ({}, {}) if ledger is None else _ledger(path)
+        header, shared = ({}, {}) if ledger is None else journal_of(path, _Account)
         for path in (Path(folder) / "run.json" for folder in folders):
-            run, name = json.loads(path.read_text("utf-8")), f"{path.parent}: " if len(folders) > 1 else ""
-            if (run["format"], run["version"]) not in (("privol.run", 1), ("privol.network-run", 1)):
-                raise ValueError("not a record of format 'privol.run' or 'privol.network-run', version 1")
-            journals = sorted(path.parent.glob("rank-*/ledger.jsonl")) or [path.with_name("ledger.jsonl")]
-            if len(journals) != run.get("ranks", 1):
-                raise ValueError(f"{len(journals)} ledgers of {run.get('ranks', 1)} ranks")
-            for first, own in map(_ledger, journals):
+            name, (run, journals) = f"{path.parent}: " if len(folders) > 1 else "", run_of(path)
+            for first, own in (journal_of(each, _Account) for each in journals):
                 header = header or {**first, "epsilon": None}
                 own = own if ledger is None else {plan: shared[plan] for plan in own if plan in shared}
                 found += [each._replace(what=name + each.what) for each in _of_run(run, list(own.values()))]
             known |= own  # each rank has the figures of all
         if ledger is not None or len(folders) > 1:
             found += _composed(header, list((shared or known).values()))
+    except FileNotFoundError as error:
+        raise Unreadable(f"{error.filename} is missing") from error
     except (OSError, *DAMAGE) as error:
         raise Unreadable(f"{path}: damaged ({type(error).__name__}: {error})") from error
     return found
-
-
-def _ledger(path: Path) -> tuple[Record, dict[str, _Account]]:
-    """Return a journal's header and accounts. Each line has the SHA-256 of the previous line and of itself."""
-    digest, number, plans = "", 0, dict[str, list[Record]]()
-    try:
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-            entry = json.loads(line)
-            said, text = entry.pop("sha256"), json.dumps(entry, sort_keys=True, allow_nan=False)
-            digest = hashlib.sha256(f"{digest}\n{text}".encode()).hexdigest()
-            if said != digest or entry.get("number") != number:
-                raise Unreadable(f"{path}, line {number}: altered, or a line before it is missing")
-            plans.setdefault(entry.get("plan_id", ""), []).append(entry)
-    except (OSError, ValueError, AttributeError, KeyError) as error:
-        raise Unreadable(f"{path}, line {number}: damaged ({error})") from error
-    return plans.pop("", [{}])[0], {plan: _Account(*each) for plan, each in plans.items()}
 
 
 class Law(namedtuple("Law", "kind parameter slack why", defaults=[mpf(0), ""])):
@@ -91,8 +65,7 @@ class Law(namedtuple("Law", "kind parameter slack why", defaults=[mpf(0), ""])):
         """For all but the slack; errors of epsilon-DP are both 1 / (1 + e^epsilon), and convex curves below chords."""
         return self.parameter if self.kind == "gdp" else 2 * mp.sqrt(2) * mp.erfinv(mp.tanh(self.parameter / 2))
 
-    def within(self, what: str, stated: Law, said: str) -> Finding:
-        """Whether the statement is at least as large."""
+    def within(self, what: str, stated: Law, said: str) -> Finding:  # whether the statement is at least as large
         holds = bool(self.parameter <= stated.parameter and self.slack <= stated.slack) or (None if self.why else False)
         return Finding(what, holds, f"{said}; {self.why or f'{self}, and {stated} is stated'}")
 
@@ -121,8 +94,7 @@ class _Account:
         first = self.facts.get("first_row", 1)
         self.places, self.found = (first, first + max(said["horizon"], self.rows) - 1), list[Mechanism]()
 
-    def law(self, rows: int, apart: int, spent: bool = False) -> Law:
-        """The largest cost of rows of a user, or the spent part of it; the stated one if nothing else is known."""
+    def law(self, rows: int, apart: int, spent: bool = False) -> Law:  # the stated one if nothing else is known
         if any(type(number) is not int or number < 1 for number in (rows, apart)):
             raise ValueError(f"{rows!r} rows of a user, {apart!r} apart")
         if not self.found:
@@ -139,8 +111,7 @@ class _Account:
             cost, why = rows * upper(found.price(1, 1)), str(error)
         return Law(kind, cost, found.slack(rows) if found.slack else mpf(0), why)
 
-    def read(self, record: Record, run: Record) -> Iterator[Finding]:
-        """The findings on the mechanism of a record: whether its noise and its charge, for a run's rows, suffice."""
+    def read(self, record: Record, run: Record) -> Iterator[Finding]:  # whether its noise and its charge suffice
         found, (first, last) = mechanism_of(record), (record["first_row"], record["first_row"] + record["rows"] - 1)
         self.found, self.places, name = [found], (first, last), self.name
         law, spent = self.law(*self.user), self.law(*self.user, spent=True)
@@ -189,8 +160,7 @@ def _whole(accounts: Sequence[_Account], rows: int, apart: int, spent: bool = Fa
     return Law("gdp", mp.sqrt(total), why=max(law.why for law in laws))
 
 
-def _composed(header: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
-    """The joint cost of all accounts: squares add up, or epsilons if all are pure; a stream's count as one."""
+def _composed(header: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  # a stream counts as one
     for each in accounts:
         if not each.found:
             yield Finding(each.name, None, f"nothing is known of account {each.plan}: of a run that was not given?")
@@ -207,8 +177,7 @@ def _composed(header: Record, accounts: Sequence[_Account]) -> Iterator[Finding]
         yield max(limits, key=lambda finding: bool(finding.holds))
 
 
-def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
-    """The findings on each mechanism of a run, and on all together."""
+def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  # on each mechanism, and together
     guarantee = run["guarantee"]
     if not guarantee["private"]:
         yield Finding("bits", False, "the noise is of a known seed: whoever has it can take it off")
@@ -224,10 +193,9 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
             other = said["adjacency"] != record["adjacency"] or said.get("leakage") not in (None, record.get("leakage"))
             if other or any(said.get(key) != guarantee[key] for key in same):
                 yield Finding(name, False, "its account has another guarantee, or relation of streams, than the run")
-            told = [{"fit_intercept": each.get("intercept"), **each} for each in (record, *record.get("fits", ()))]
-            asked = [run["parameters"], *run["parameters"].get("candidates", ())] if name == run["learner"] else told
-            if any(a.get(key) not in (None, b.get(key)) for a, b in zip(asked, told, strict=True) for key in _TOLD):
-                yield Finding(name, False, "its mechanism has other bounds of rows than its parameters")
+            if name == run["learner"]:
+                differ, record = compared(run["parameters"], record, guarantee)
+                yield Finding(f"{name}: parameters", not differ, ", ".join(differ))
             yield from account.read(record, run if name == run["learner"] and "ranks" not in run else {})
         except NotChecked as error:
             yield Finding(name, None, str(error))
@@ -241,37 +209,83 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
         yield Finding("composition", None, f"of {len(accounts)} mechanisms, {guarantee['kind']!r}")
 
 
-def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:
-    """Composition of a run, and the printed figures."""
-    guarantee, delta, reserved = run["guarantee"], run["budget"]["delta"], run["budget"]["reserved"]
-    kind, most, apart = guarantee["kind"], guarantee["rows_per_user"], guarantee.get("user_separation", 1)
-    of_user, hidden = guarantee["unit"] == "user", mpf(0) if guarantee.get("users_fixed", True) else COLLISION
-    found = [_whole(accounts, 1, 1)]  # for a row, and for a user
-    if most is not None:
-        law = _whole(accounts, max(most, 1), apart)
-        found.append(law._replace(slack=law.slack + hidden))
-    claim = mpf(reserved["mu"] if kind == "gdp" else guarantee["parameter"])
-    stated = Law(kind, claim, mpf(guarantee.get("slack", 0)) + (hidden if of_user else 0))
-    yield found[of_user].within("composition", stated._replace(parameter=claim * SLACK), f"{len(accounts)} account(s)")
-    yield stated.implies("epsilon", reserved["epsilon"], delta)
+def _laws(accounts: Sequence[_Account], said: Record, spent: bool = False) -> list[Law]:  # for a row and for a user
+    if (most := said["rows_per_user"]) is None:
+        return [_whole(accounts, 1, 1, spent), Law("gdp", mp.inf)]
+    user, hidden = (
+        _whole(accounts, max(most, 1), said.get("user_separation", 1), spent),
+        not said.get("users_fixed", True),
+    )
+    return [_whole(accounts, 1, 1, spent), user._replace(slack=user.slack + COLLISION * hidden)]
+
+
+def _said(what: str, text: str, form: str, said: Record, accounts: Sequence[_Account], spent: bool = False) -> Finding:
+    """Whether a text is all of a form, with the facts of a guarantee, and no figure in it is below the computed one."""
+    unit, laws = said["unit"] == "user", _laws(accounts, said, spent)
+    found = figures_of(text, form, said, [each.said for each in accounts])
+    if found is None:
+        return Finding(what, False, f"it has other words than those of this guarantee: {text!r}")
+    own, other, leakage = laws[unit], laws[not unit], mpf(said.get("leakage") or 0)
+    p, rho = own.parameter, own.mu**2 / 2 if own.kind == "gdp" else own.parameter * mp.tanh(own.parameter / 2)
+    least = {
+        "mu": own.mu,
+        "rho": rho,
+        "pure": p,
+        "twice": 2 * p,
+        "slack": own.slack,
+        "slack2": own.slack * (1 + mp.exp(p)),
+    }
+    least |= {"mu1": other.mu, "times": other.mu / mpf(said["parameter"]), "hash": COLLISION}
+    least |= {"nats": leakage, "bits": leakage / mp.ln(2)}
+    few = [f"{key} {value}" for key, value, _ in found if key in least and mpf(value) * SLACK < least[key]]
+    costs, runs = (
+        sorted(_laws(each, said)[unit].mu for each in _groups(accounts)),
+        sorted(mpf(x) for k, x, _ in found if k == "run"),
+    )
+    if runs and (len(runs) != len(costs) or any(run * SLACK < cost for run, cost in zip(runs, costs, strict=True))):
+        few.append("mu by run")
+    implied = [(other if key == "e1" else own).implies("", value, at) for key, value, at in found if at]
+    few += [each.detail for each in implied if each.holds is False]
+    holds = False if few else None if any(each.holds is None for each in implied) else True
+    return Finding(what, holds, f"too small: {', '.join(few)}" if few else f"{len(found)} figures")
+
+
+def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  # what is said of accounts
+    guarantee, budget, of = run["guarantee"], run["budget"], {each.name: [each] for each in accounts}
+    own, model, encoding, asked = of[run["learner"]], run["model"] or {}, run.get("encoding") or {}, run["parameters"]
+    told: list[tuple[Any, ...]] = [
+        ("composition", FIGURES, budget["reserved"], guarantee, accounts),
+        ("summary", SUMMARY, run["summary"], guarantee, accounts),
+        ("sentence", SENTENCE, run.get("sentence"), guarantee, accounts if run.get("shared", True) else own),
+        ("together", TOGETHER, run.get("together"), guarantee, accounts),
+        ("sentence of model.json", SENTENCE, model.get("sentence"), guarantee, own),
+        ("spent", FIGURES, budget.get("spent"), guarantee, accounts, True),
+        ("users", FIGURES if guarantee["unit"] == "user" else USERS, run.get("users"), guarantee, accounts),
+    ]
+    shares = budget.get("shares", dict.fromkeys(of))
+    told += [(f"share of {name}", FIGURES, shares.get(name), of[name][0].said, of[name]) for name in of]
+    yield Finding("shares", set(shares) == set(of), ", ".join(shares))
+    yield Finding("horizon", run.get("horizon") in (None, guarantee["horizon"]), f"{guarantee['horizon']:,} rows")
+    if asked.get("epsilon") is not None and asked.get("mu") is None and asked.get("calibration") != "published":
+        told.append(("parameters", FIGURES, {"mu": "inf", "epsilon": asked["epsilon"]}, guarantee, own))
     if (users := run.get("users")) is not None:
-        yield Finding("rows of users", users["most_rows"] == most, f"{users['most_rows']} of each")
-        law = found[True]._replace(kind="gdp", parameter=found[True].mu)
-        yield law.within("mu of users", law._replace(parameter=mpf(users["mu"]) * SLACK), "all their rows")
-        yield found[True].implies("epsilon of users", users["epsilon"], delta)
-    limits = [f"column {guarantee.get('user')!r}"] * (guarantee.get("user") is not None)
-    limits += [f"at most {most} row" + "s" * (most != 1)]
-    limits += [f"any two of them {apart} rows apart or more"] * (apart > 1)
-    text = run["summary"].replace("USER", "").replace(f"one user ({', '.join(limits)})", "one USER")
-    figures, mus = re.findall(_PRINTED, text), re.findall(r"([^( ]+)-GDP", text)
-    if not figures or (not mus) != (kind == "approximate"):
-        yield Finding("printed figures", None, f"in {run['summary']!r}")
-        return
-    (epsilon, at, who), *others = figures
-    whom = ("the presence of " if guarantee["adjacency"] == "zero_out" else "") + f"one {'USER' if of_user else 'row'}"
-    whole = who == whom and len(figures) == text.partition("; the source claims ")[0].count("epsilon") and len(mus) < 2
-    yield Finding("printed unit", whole, f"in {run['summary']!r}")
-    if whole:
-        yield from (Finding("printed mu", bool(stated.mu <= mpf(mu)), f"{mu} for {float(stated.mu):.8g}") for mu in mus)
-        yield stated.implies("printed epsilon", epsilon, at)
-        yield from (found["USER" in of].implies("printed epsilon beside it", e, d or at) for e, d, of in others)
+        yield Finding(
+            "rows of users", users["most_rows"] == guarantee["rows_per_user"], f"{users['most_rows']} of each"
+        )
+    same = (
+        model["guarantee"] == guarantee and (model["parameters"] == asked or "candidates" in asked) if model else True
+    )
+    yield Finding("model.json", same, "its guarantee and parameters" if model else "there is none")
+    if "PrivateEncoder" in of:
+        (encoder,), learnt = of["PrivateEncoder"], [(each.get("inputs") or {}).get("schema") for each in (run, model)]
+        told.append(("sentence of the encoding", SENTENCE, encoding.get("sentence"), encoder.said, [encoder]))
+        mus = [each["mu"] for each in (encoding, *(each["learnt"] for each in learnt if each)) if "mu" in each]
+        words = [*guarantee["conditions"], str(run.get("sentence")), str(model.get("sentence"))]
+        mus += [
+            f"{mu}5" for mu in re.findall(r"mu = ([\d.]*\d)", "; ".join(words))
+        ]  # of 6 digits, one may be rounded off
+        yield Finding("mu of the encoding", min(map(mpf, mus)) * SLACK >= encoder.law(1, 1).mu, f"{mus}")
+    for what, form, text, *about in told:
+        if text is not None:
+            given = text if isinstance(text, str) else f"{text['mu']} {text['epsilon']} {budget['delta']}"
+            yield _said(what, given, form, *about)

@@ -58,8 +58,7 @@ def _refuse(found: Any, key: str = "") -> Any:
             raise ValueError(f"{inside} {value!r}")
 
 
-def upper(x: Any) -> Any:
-    """The upper end of an interval."""
+def upper(x: Any) -> Any:  # the upper end of an interval
     return mpf(x.b)
 
 
@@ -73,8 +72,7 @@ def _root(falls: Callable[..., Any], given: Callable[[Any], Sequence[Any]] = lam
     return iv.mpf([low, high])
 
 
-def delta_of_gdp(epsilon: Any, mu: Any) -> Any:
-    """Above the delta at which mu-GDP implies (epsilon, delta): Dong, Roth and Su 2022, Corollary 1."""
+def delta_of_gdp(epsilon: Any, mu: Any) -> Any:  # rounded up: Dong, Roth and Su 2022, Corollary 1
     mu, epsilon = mpf(mu) or mpf(10) ** -99, mpf(epsilon)
     return mp.ncdf(-epsilon / mu + mu / 2) - mp.exp(epsilon) * mp.ncdf(-epsilon / mu - mu / 2) + mpf(10) ** -45
 
@@ -117,8 +115,7 @@ def _in_steps(n: int, leaf: int, rows: int, apart: int) -> Any:
     return iv.mpf(rows if apart >= leaf else max(worst_places(parts, rows, apart, 1 << 10).values()))
 
 
-def _lanes(n: int, more: int = 0) -> Any:
-    """Charge for a sum of n products in eight lanes with ``more`` further roundings, relative (iterates.md, 4)."""
+def _lanes(n: int, more: int = 0) -> Any:  # of a sum of n products in eight lanes, relative (iterates.md, 4)
     return (iv.mpf(n) / 8 + 8 + more) * UNIT
 
 
@@ -127,8 +124,7 @@ class Loss(namedtuple("Loss", "offset rise cap bend one_sided", defaults=[False]
     ``bend`` bounds the second derivative, None at kinks; ``one_sided``: the slopes of one label have one sign."""
 
     @staticmethod
-    def of(loss: Record, y: Any) -> Loss:
-        """The loss of a record, for targets within y."""
+    def of(loss: Record, y: Any) -> Loss:  # the loss of a record, for targets within y
         one, flat, y, width = iv.mpf(1), iv.mpf(0), iv.mpf(y), iv.mpf(loss.get("width", 1))
         if loss.get("custom"):  # the user's own, as vouched for
             return Loss(cap := iv.mpf(loss["lipschitz"]), flat, cap, loss["curvature"] and iv.mpf(loss["curvature"]))
@@ -160,8 +156,7 @@ class Loss(namedtuple("Loss", "offset rise cap bend one_sided", defaults=[False]
         c = _root(lambda c, slope, grows: m * grows * (1 - c * c) - c * slope, lambda c: self.slope(m * c))
         return 2 * iv.sqrt(1 - iv.mpf(c.a) ** 2) * self.slope(m * iv.mpf(c.b))[0]
 
-    def pull(self, m: Any) -> Any:
-        """Largest -phi'(s) s over |s| <= m (offline.md, 2)."""
+    def pull(self, m: Any) -> Any:  # largest -phi'(s) s over |s| <= m (offline.md, 2)
         x = _root(lambda x, slope, grows: slope - m * x * grows, lambda x: self.slope(-m * x))
         return m * iv.mpf(x.b) * self.slope(-m * iv.mpf(x.a))[0]
 
@@ -205,8 +200,7 @@ class Design:
             ratios = (design["decay"] * (1.0 - 0.5 / k) for k in range(1, min(design["bandwidth"], self.steps)))
             self.terms = [math.ceil(mpf(c) * ONE) for c in accumulate(ratios, lambda c, r: c * r, initial=1.0)]
 
-    def rounding(self) -> Any:
-        """The largest distance of a step's vector as computed from the real one."""
+    def rounding(self) -> Any:  # the largest distance of a step's vector as computed from the real one
         if self.terms:
             n = len(self.terms) if self.name == "banded" else self.steps
             factor = 2 * (n - 1) if self.name == "banded" else (5 if self.of["decay"] == 1.0 else 6) * n + 1
@@ -249,16 +243,14 @@ class Design:
             bounds.append(self.nearest(rows, apart // math.gcd(apart, leaf), leaf // math.gcd(apart, leaf)))
         return iv.mpf(min(bounds)) / ONE
 
-    def halves(self, p: int, ones: int, steps: int) -> Any:
-        """Blocks in the first steps of one of 2**p, or of words of p bits with some ones, and which are nodes."""
+    def halves(self, p: int, ones: int, steps: int) -> Any:  # halves of a block or a tree, and which are nodes
         if not ones or p in (0, ones):
             return ()
         size = math.comb(p - 1, ones) if ones > 0 else 1 << (p - 1)
         last = (p - 1, ones - (ones > 0), steps - size), self.both and steps == 2 * size
         return (((p - 1, ones, min(steps, size)), steps >= size), last)[: 1 + (steps > size)]
 
-    def laid(self, blocks: Any, leaf: int, apart: int, barred: int, rows: int) -> Any:
-        """The largest sums of squared numbers of rows in nodes of blocks, which may be nodes themselves."""
+    def laid(self, blocks: Any, leaf: int, apart: int, barred: int, rows: int) -> Any:  # costs in nodes of blocks
         inside = {block: [partial(self.blocks, of, leaf, apart)] for block, _ in blocks if (of := self.halves(*block))}
         parts = [(leaf * b[-1], 1, lambda m, node=node: node * m * m, *inside.get(b, [])) for b, node in blocks]
         return worst_places(parts, rows, apart, rows, barred)
@@ -293,8 +285,7 @@ class _Reader:
         row = iv.sqrt(row * row + 1) if self.of["intercept"] else row
         return loss, row * (1 + 2 * _lanes(self.of["dimension"], 10)) if offline else row
 
-    def change(self) -> Any:
-        """The largest distance of gradients of two rows at one point, within the bound of all, or of one from 0."""
+    def change(self) -> Any:  # the largest distance of two rows' gradients at one point, or of one from 0
         of, ball = self.of, self.streams * iv.mpf(self.of["gradient_bound"])
         if of["cut"]:
             return ball
@@ -305,21 +296,20 @@ class _Reader:
             raise ValueError("gradients longer than their bound, and none is cut")
         return ball if of["outputs"] > 1 or self.streams == 1 else min(ball, weight * row * apart, key=upper)
 
-    def of_sums_of_gradients(self) -> Mechanism:
-        """Prefix sums of gradients, all of them one Gaussian mechanism (leaders.md)."""
+    def of_sums_of_gradients(self) -> Mechanism:  # all of them one Gaussian mechanism (leaders.md)
         rounding = (36 + 4 * self.of["outputs"]) * UNIT
         return self.sums(iv.mpf(self.of["gradient_bound"]), self.change(), rounding, self.of["dimension"])
 
-    def of_sums_of_moments(self) -> Mechanism:
-        """Prefix sums of v v^T and c v, |v| <= 1 and |c| <= 1, as one vector (least_squares.md, 2 and 3)."""
+    def of_sums_of_moments(self) -> Mechanism:  # v v^T and c v, |v|, |c| <= 1, as one vector (least_squares.md, 2, 3)
         dim, root = self.of["dimension"], iv.sqrt(2)
         return self.sums(root, 3 / root if self.streams == 2 else root, (dim + 128) * UNIT, dim * (dim + 1) // 2 + dim)
 
-    def sums(self, bound: Any, change: Any, error: Any, dim: int) -> Mechanism:
-        """Sums of rows that are at most ``bound`` long and move by ``change`` (recursions.md)."""
+    def sums(self, bound: Any, change: Any, error: Any, dim: int) -> Mechanism:  # of rows in a bound (recursions.md)
         if self.of.get("epochs") is not None:  # a row is in one epoch (prefix.md, 6)
-            own = [{"noise": epoch["noise"], "rows": epoch["rows"], "epochs": None} for epoch in self.of["epochs"]]
-            found = [_Reader({**self.of, **epoch}).sums(bound, change, error, dim) for epoch in own]
+            own = [
+                {**self.of, "noise": each["noise"], "rows": each["rows"], "epochs": None} for each in self.of["epochs"]
+            ]
+            found = [_Reader(epoch).sums(bound, change, error, dim) for epoch in own]
             costs = cache(lambda b: [cache(lambda m, each=each: upper(each.price(m, b)) ** 2) for each in found])
             # of epochs like the last one there may be any number
             parts = cache(lambda rows, b: [(rows, 1, cost) for cost in costs(b)] + [(rows, rows, costs(b)[-1])])
@@ -340,21 +330,20 @@ class _Reader:
         square, said = cache(partial(design.pattern, leaf=leaf)), f"std {float(sigma):.8g} of {design.name} sums"
         return Mechanism(lambda m, b: (iv.sqrt(square(m, b)) * one + drift) / sigma, said, facts)
 
-    def of_gradients(self) -> Mechanism:
-        """Independent noise on the sum of each step's gradients: a row is in one step (gradients.md)."""
+    def of_gradients(self) -> Mechanism:  # independent noise on each step's sum of gradients (gradients.md)
         batch, sigma, n = self.of["rows_of_step"], mpf(self.of["noise"]["sigma"]), self.of["rows"]
         rounding = 2 * _lanes(self.of["dimension"], 32) + iv.mpf("1.01") * batch * (batch + 1) * UNIT
         one, said = self.change() + rounding * iv.mpf(self.of["gradient_bound"]), f"std {float(sigma):.8g} of a step"
         return Mechanism(lambda m, b: iv.sqrt(_in_steps(n, batch, m, b)) * one / sigma, said)
 
-    def of_windows(self) -> Mechanism:
-        """Noisy totals of windows of two numbers of a row, from 0 to 1, for a null row 1/2 (metrics.md, 2)."""
+    def of_windows(
+        self,
+    ) -> Mechanism:  # noisy totals of two numbers of a row, 0 to 1, for a null row 1/2 (metrics.md, 2)
         std, window, n = mpf(self.of["std"]), self.of["window_rows"], self.of["rows"]
         one, said = iv.sqrt(2) * self.streams / 2 / std, f"std {float(std):.8g} of a total"
         return Mechanism(lambda m, b: iv.sqrt(_in_steps(n, window, m, b)) * one, said, most=-(-n // window))
 
-    def path(self) -> tuple[Path, list[Any]]:
-        """How secret iterates in a bounded set move (iterates.md, 2 and 4)."""
+    def path(self) -> tuple[Path, list[Any]]:  # how secret iterates in a bounded set move (iterates.md, 2 and 4)
         of, (loss, row) = self.of, self.loss_and_row()
         wide = {"L2Ball": 2, "L1Ball": 2, "Simplex": iv.sqrt(2), "Box": iv.mpf(of["diameter"]) / of["radius"]}
         if of["set"] not in wide or of["weight"] != 1.0 or of["outputs"] != 1:
@@ -381,8 +370,7 @@ class _Reader:
         diameter, *rounding, cap = (math.nextafter(float(upper(x)), math.inf) for x in bounds)
         return Path(of["first_weight"], of["l2"], root, diameter, rounding, cap), [steps] if gradient else []
 
-    def of_iterates(self) -> Mechanism:
-        """Released iterates: each moves by the effect of one row, and squares add up (iterates.md, 2)."""
+    def of_iterates(self) -> Mechanism:  # released iterates: squares of a row's effects add up (iterates.md, 2)
         (path, facts), noise = self.path(), self.of["noise"]
         if "row" in noise:  # a single release, where the run ended
             rows, stds = range(noise["row"], noise["row"] + 1), [noise["std"]]
@@ -401,8 +389,7 @@ class _Reader:
         price = cache(lambda m, b, n=None: iv.mpf(math.sqrt(square(m, b, n)) * OUT))
         return Mechanism(price, said, facts, most=len(rows), few=price, ends=noise.get("row"))
 
-    def of_average(self) -> Mechanism:
-        """The average of all iterates, once (offline.md, 3)."""
+    def of_average(self) -> Mechanism:  # the average of all iterates, once (offline.md, 3)
         (path, facts), n = self.path(), self.of["rows"]
         if self.of["weights"] == "last":
             return self.once(lambda m: m * iv.mpf(path.moved(n) * OUT), facts)
@@ -417,15 +404,13 @@ class _Reader:
         moved = cache(lambda m: min(m * min(total, one), m * total - fewer(m)) / whole * (OUT + n * 2.0**-52))
         return self.once(lambda m: iv.mpf(moved(m)) + iv.mpf("2.02") * (n + 24) * UNIT * self.of["radius"], facts)
 
-    def once(self, moved: Callable[[int], Any], facts: list[Any]) -> Mechanism:
-        """A vector with noise, which rows move by a given length; for pure noise epsilons add up."""
+    def once(self, moved: Callable[[int], Any], facts: list[Any]) -> Mechanism:  # a vector that so many rows move
         law, scale = self.of["noise"]["law"], mpf(self.of["noise"]["scale"])
         pure = {"gaussian": False, "l2_laplace": True}[law]
         price = (lambda m, _: m * moved(1) / scale) if pure else (lambda m, _: moved(m) / scale)
         return Mechanism(price, f"{law} noise of scale {float(scale):.8g}", facts, pure, most=1, ends=self.of["rows"])
 
-    def of_minimiser(self) -> Mechanism:
-        """A minimiser, as certified by its solver, with noise (offline.md, 2)."""
+    def of_minimiser(self) -> Mechanism:  # a minimiser, as certified by its solver, with noise (offline.md, 2)
         of, (loss, row), total = self.of, self.loss_and_row(offline=True), iv.mpf(self.of["l2_sum"])
         rate = total / of["rows"]  # norms of minimisers fill an interval from 0 ("The ball"): logarithms are tried
         x = _root(lambda _, r: loss.pull(row * r) - rate * r * r, lambda x: [iv.mpf(2) ** (800 * x - 400)])
@@ -436,8 +421,7 @@ class _Reader:
             moved = min(moved + excess * radius, 2 * radius, key=upper) * (1 + excess)
         return self.once(lambda m: m * moved, [])
 
-    def of_objective(self) -> Mechanism:
-        """A minimiser whose objective has a random linear term, with little noise on it (offline.md, 4 to 7)."""
+    def of_objective(self) -> Mechanism:  # of a random linear term, with little noise at the end (offline.md, 4 to 7)
         of, noise, (loss, row), k = self.of, self.of["noise"], self.loss_and_row(offline=True), self.of["outputs"]
         total, logistic, share = iv.mpf(of["l2_sum"]), loss.offset is None, row * loss.slope(None)[0] / noise["scale"]
         error = of["gradient_norm"] + noise["step"] * iv.sqrt(of["dimension"]) / 2
@@ -465,8 +449,7 @@ class _Reader:
         price, slack = (lambda m, _: m * one), (lambda m: delta * mp.expm1(m * upper(one)) / mp.expm1(upper(one)))
         return Mechanism(price, said, (), True, slack, most=1, ends=of["rows"])
 
-    def of_messages(self) -> Mechanism:
-        """The messages of a network's nodes: a row is in one message of an epoch (network.md, 3 and 4)."""
+    def of_messages(self) -> Mechanism:  # of a network's nodes: a row is in one of an epoch (network.md, 3 and 4)
         of, batch, uses, bound = self.of, self.of["rows_of_step"], self.of["uses"], iv.mpf(self.of["gradient_bound"])
         lanes, scaled = _lanes(of["dimension"]) / UNIT, of["position"] == "scaled_gradient" and batch == 1
         rounding = (2 * (lanes + 32) + iv.mpf("1.01") * batch * (batch + 1)) * bound if batch > 1 else 0
@@ -481,6 +464,11 @@ class _Reader:
     def of_reports(self, bound: Any = None, uses: int = 1) -> Mechanism:
         """A number of uses of a row in one randomizer each, of vectors that are clipped to a bound (reports.md)."""
         noise, dim, facts = self.of["noise"], self.of["report_dimension"], list[Any]()
+        if not self.of.get("cut", True):  # as long as the loss makes them
+            (loss, row), radius = self.loss_and_row(), self.of["radius"]
+            steepest = self.of["weight"] * row * loss.slope(radius and row * radius)[0] / OUT
+            if mpf(steepest.a) > self.of.get("report_bound", self.of.get("gradient_bound")):
+                raise ValueError("gradients longer than their bound, and none is cut")
         law, scale = noise["law"], iv.mpf(noise["scale"])
         longest = (bound or self.of["report_bound"]) * (1 + (dim + 64) * UNIT * iv.mpf("1.000001"))
         if law in ("cap", "sign"):  # how probable one side is, in units of 2^-64
@@ -494,8 +482,7 @@ class _Reader:
         price = (lambda m, _: iv.sqrt(m * uses) * one) if law == "gaussian" else (lambda m, _: m * uses * one)
         return Mechanism(price, f"{law} noise of scale {float(noise['scale']):.8g}", facts, law != "gaussian")
 
-    def of_histograms(self) -> Mechanism:
-        """Histograms in phases on separate rows: a row is in one cell of each histogram of its phase (encoding.md)."""
+    def of_histograms(self) -> Mechanism:  # in phases on separate rows: a row is in one cell of each (encoding.md)
         at, facts, phases = 1, [], self.of["phases"]
         for phase in phases:
             apart = phase["first_row"] == at and min(phase["rows"], phase["histograms"]) >= 1
@@ -506,8 +493,7 @@ class _Reader:
         one = max((iv.sqrt(phase["histograms"] * self.streams) / phase["std"] for phase in phases), key=upper)
         return Mechanism(lambda m, b: iv.sqrt(max(worst_places(parts, m, b, 1 << 10).values())) * one, said, facts)
 
-    def of_selection(self) -> Mechanism:
-        """The best of random fits to the first rows, by noisy scores on the last ones (selection.md)."""
+    def of_selection(self) -> Mechanism:  # the best of random fits to the first rows, by noisy scores (selection.md)
         of, noise, m, fits = self.of, self.of["noise"], self.of["m"], [*map(mechanism_of, self.of["fits"])]
         pure, scored = {"gaussian": False, "discrete_laplace": True}[noise["law"]], of["scored_rows"]
         kinds = [(fit.pure, upper(fit.price(1, 1))) for fit in fits if fit.slack is None and fit.pure >= pure]
