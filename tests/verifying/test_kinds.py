@@ -353,7 +353,7 @@ PLANTED = {
         of(MECHANISM, "noise", "step", value=lambda x: x * 64),
         "ObjectivePerturbation: noise",
     ),
-    "a delta that is dropped": ("objective", of("guarantee", "slack", value=lambda x: x / 2), "composition"),
+    "a delta that is dropped": ("objective", of("guarantee", "slack", value=lambda x: x / 2), "ObjectivePerturbation"),
     "a printed delta that is too small": (
         "objective",
         of("summary", value=lambda s: s.replace("at delta 1e-6 for", "at delta 1e-7 for")),
@@ -552,6 +552,20 @@ def test_gradients_that_are_not_cut_are_as_long_as_the_loss_makes_them(folder):
 
         change_run(run, change)
         assert "DPFTRL" in caught(run)
+
+
+@pytest.mark.parametrize("name", ["dola", "dola output", "laplace", "gaussian", "miogd", "agnostic"])
+def test_short_gradients_of_messages_and_reports_are_caught(folder, name):
+    """Nothing asks for a cut there, so they are as long as the loss makes them."""
+
+    def change(record):
+        mechanism = record["mechanism"]
+        mechanism["report_bound" if "report_bound" in mechanism else "gradient_bound"] /= 1000
+        drawn(mechanism, 2e-3)
+
+    with planted(made(folder, name), folder) as run:
+        change_run(run, change)
+        assert json.loads((run / "run.json").read_text())["learner"] in caught(run)
 
 
 @pytest.mark.parametrize("name", ["nogd huber", "pigd every 100", "users smooth"])

@@ -41,7 +41,7 @@ from ._participation import (
 )
 from ._plans import RunPlan
 from ._problem import EPSILON, Budget, Problem, epsilon_of, stated_epsilon
-from ._records import mechanism_record, offline_record
+from ._records import mechanism_record, offline_record, sums_record
 from ._reports import (
     RANDOMIZERS,
     Proxy,
@@ -140,5 +140,6 @@ __all__ = [
     "sample_size",
     "score_unit",
     "stated_epsilon",
+    "sums_record",
     "users_of",
 ]

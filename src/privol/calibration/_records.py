@@ -26,7 +26,7 @@ from ._problem import Problem
 from ._reports import ReportNoise
 from ._sums import SumCalibration
 
-__all__ = ["mechanism_record", "offline_record"]
+__all__ = ["mechanism_record", "offline_record", "sums_record"]
 
 
 def mechanism_record(plan: RunPlan, ended: int | None = None) -> dict[str, Any] | None:
@@ -133,6 +133,31 @@ def offline_record(
         "final_epsilon": plan.epsilon_final,
     }
     return common | {"kind": "objective", "noise": noise}
+
+
+def sums_record(epochs: Epochs, *, gram: bool, bound: float, adjacency: str, leaf: int) -> dict[str, Any] | None:
+    """Return the public record of prefix sums of vectors or matrices; None as for :func:`mechanism_record`.
+
+    Parameters
+    ----------
+    epochs : Epochs
+    gram : bool
+        What is added up is ``v v^T`` of a row v.
+    bound : float
+        Of a row.
+    adjacency, leaf
+        As of the sums.
+    """
+    if math.isinf(epochs.mu):
+        return None
+    common = {"kind": "sums of vectors", "adjacency": adjacency, "dimension": epochs.sums[0].dim, "bound": bound}
+    return common | {
+        "power": 1 + gram,
+        "rows": epochs.horizon,
+        "rows_of_step": leaf,
+        "mu": epochs.mu,
+        **_epochs(epochs),
+    }
 
 
 def _of_problem(problem: Problem) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from ..calibration import (
     SumCalibration,
     less_than_all,
     make_epochs,
+    sums_record,
     users_of,
 )
 from ..errors import InvalidParameter, PrivacyWarning, SourceFailure, StateError
@@ -203,8 +204,9 @@ class Sums(Unshared):
         self._closed = False
         self._revoked: str | None = None
         self.ledger_ = Ledger(adjacency=self._adjacency) if ledger is None else ledger
-        self._account = self.ledger_.open(learner=type(self).__name__, guarantee=self.guarantee_)
-        self._account.attach(self._counters, self._revoke)
+        #: The run's account in the ledger.
+        self.account_ = self.ledger_.open(learner=type(self).__name__, guarantee=self.guarantee_)
+        self.account_.attach(self._counters, self._revoke)
 
     def _who_counts(self, count_users: bool) -> LiveUsers | None:
         """The object that keeps the cap on the rows of users, or None."""
@@ -352,6 +354,27 @@ class Sums(Unshared):
     # ---- public --------------------------------------------------------------------------------------------
 
     @property
+    def parameters_(self) -> dict[str, Any]:
+        """The parameters that noise follows from, for ``privol verify``; ``power`` 2: of ``v v^T`` of rows. Public."""
+        given: dict[str, Any] = {"dim": self._width, "bound": self._bound, "adjacency": self._adjacency}
+        given |= {"epsilon": self._budget.epsilon, "delta": self._delta, "horizon": self._horizon, "leaf": self._leaf}
+        given |= {"design": self._design.name, "bandwidth": self._design.bandwidth, "discount": self._design.discount}
+        given |= {
+            "power": 1 + self._is_gram,
+            "window": self._design.window,
+            "rows_per_user": None,
+            "user_separation": 1,
+            **self._users,
+        }
+        return given
+
+    @property
+    def mechanism_(self) -> dict[str, Any] | None:
+        """What ``privol verify`` computes the guarantee from; None without noise. Public."""
+        words: dict[str, Any] = {"bound": self._bound, "adjacency": self._adjacency, "leaf": self._leaf}
+        return sums_record(self._epochs, gram=self._is_gram, **words)
+
+    @property
     def n_rows_(self) -> int:
         """Rows learnt."""
         return self._run.n_rows
@@ -408,7 +431,7 @@ class Sums(Unshared):
                 self._closed = self._revoked is not None
             self._closed = True
             self._run.close()
-        self._account.close()
+        self.account_.close()
 
     # ---- secret --------------------------------------------------------------------------------------------
 

@@ -19,7 +19,10 @@ from ..guarantees import Guarantee, compose_gdp, gdp_epsilon
 from ..learners import OfflineLearner, OnlineLearner
 from ..learners.views import account_of, mechanism_of
 from ..ledger import Account, Ledger
+from ..prefix import PrefixSum, SymmetricSum
 from ._models import Estimator, Learner, describe_parameters, plain, save_model
+
+Sums = PrefixSum | SymmetricSum
 
 __all__ = ["claims_of", "fit_record", "run_record", "save_run"]
 
@@ -108,12 +111,17 @@ def _what_ran(learner: Any, account: Account) -> dict[str, Any]:
         guarantee = learner.guarantee_
         found |= {"parameters": _selection_parameters(learner), "rows": guarantee.horizon}
         return found | {"releases": guarantee.releases, "mechanism": learner.mechanism_}
+    if isinstance(learner, Sums):
+        found |= {"parameters": {key: plain(x) for key, x in learner.parameters_.items()}, "rows": learner.n_rows_}
+        mechanism = learner.mechanism_
+        own = None if mechanism is None else {"first_row": account.rows[0], **mechanism}
+        return found | {"releases": learner.n_releases_, "mechanism": own}
     online = isinstance(learner, OnlineLearner)
     found |= {"parameters": describe_parameters(learner), "rows": learner.n_rows_, "releases": learner.n_releases_}
     return found | {"mechanism": run_record(learner, account.rows[0]) if online else fit_record(learner)}
 
 
-def save_run(model: Learner | Estimator | Selection, directory: str | os.PathLike[str]) -> None:
+def save_run(model: Learner | Estimator | Selection | Sums, directory: str | os.PathLike[str]) -> None:
     """Write what a model released, and what its run claims and spent, for whoever wants to check it.
 
     The files are public: ``model.json`` and ``model.npz`` of :func:`save_model`; ``run.json``, the numbers that noise
@@ -122,8 +130,9 @@ def save_run(model: Learner | Estimator | Selection, directory: str | os.PathLik
 
     Parameters
     ----------
-    model : OnlineLearner, OfflineLearner, PrivateClassifier, PrivateRegressor or PrivateSelection
-        Whose run has ended. Of a selection the released fit is the model.
+    model : OnlineLearner, OfflineLearner, PrivateClassifier, PrivateRegressor, PrivateSelection, or prefix sums
+        Whose run has ended. Of a selection the released fit is the model; of prefix sums there is none, and only what
+        was claimed and spent is written.
     directory : path
         Made if it does not exist (its parent must); must hold no model, run or journal yet.
 
@@ -150,7 +159,7 @@ def save_run(model: Learner | Estimator | Selection, directory: str | os.PathLik
     learner: Any = getattr(model, "learner_", model)
     released: Any = learner.best_estimator_ if isinstance(learner, Selection) else model
     encoder: PrivateEncoder | None = getattr(model, "encoder_", None)
-    own = account_of(learner)
+    own = learner.account_ if isinstance(learner, Sums) else account_of(learner)
     if own is None or not (released is not model or learner.n_releases_):
         raise StateError("there is no run of this process that has released a model: what is loaded or copied has none")
     accounts = [own] if encoder is None else [encoder.account_, own]
@@ -177,7 +186,10 @@ def save_run(model: Learner | Estimator | Selection, directory: str | os.PathLik
         "private_metrics": None,
     }
     text = json.dumps(record, indent=1, allow_nan=False).encode() + b"\n"
-    save_model(released, folder)
+    if isinstance(learner, Sums):
+        folder.mkdir(exist_ok=True)
+    else:
+        save_model(released, folder)
     with closing(Ledger(adjacency=guarantee.adjacency, journal=folder / "ledger.jsonl")) as ledger:
         ledger.include(own.ledger, runs={account.plan_id for account in accounts})
     write_atomically(folder / "run.json", text)

@@ -129,8 +129,7 @@ class _Account:
         yield Finding(f"{name}: ledger", paid if within else False, said)
 
 
-def _groups(accounts: Sequence[_Account]) -> list[list[_Account]]:
-    """Accounts that the ledger has beside each other, of one stream: of each other one the squares add up."""
+def _groups(accounts: Sequence[_Account]) -> list[list[_Account]]:  # of one stream; of others the squares add up
     of = [str(each.facts.get("beside", each.plan)) for each in accounts]
     return [[each for each, own in zip(accounts, of, strict=True) if own == group] for group in dict.fromkeys(of)]
 
@@ -266,7 +265,7 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  
     told += [(f"share of {name}", FIGURES, shares.get(name), of[name][0].said, of[name]) for name in of]
     yield Finding("shares", set(shares) == set(of), ", ".join(shares))
     yield Finding("horizon", run.get("horizon") in (None, guarantee["horizon"]), f"{guarantee['horizon']:,} rows")
-    if asked.get("epsilon") is not None and asked.get("mu") is None and asked.get("calibration") != "published":
+    if asked.get("epsilon") is not None and asked.get("mu") is None and guarantee.get("claim") is None:
         told.append(("parameters", FIGURES, {"mu": "inf", "epsilon": asked["epsilon"]}, guarantee, own))
     if (users := run.get("users")) is not None:
         yield Finding(

@@ -18,7 +18,10 @@ UNIT, OUT = iv.mpf(1) / 2**53, 1.0 + 2.0**-42
 #: Of a record, numbers that count something, numbers that may be 0 (others are above it), and what is no number.
 _COUNTS = ["rows", "rows_of_step", "steps", "histograms", "uses", "nodes", "outputs", "dimension", "first_row", "row"]
 _COUNTS += ["last_row", "report_dimension", "window_rows", "height", "ones", "bandwidth", "m"]
-_OR_NONE, _FLAGS = ("every", "grid", "gradient_norm", "curvature", "rounding"), ("cut", "intercept", "constrained")
+_OR_NONE, _FLAGS = (
+    ("every", "grid", "gradient_norm", "curvature", "rounding"),
+    ("cut", "intercept", "constrained"),
+)
 #: Integers that stand for real numbers are in units of 1 / ONE. Limits: numbers, divided rows, exact distances back.
 ONE, _MOST_NUMBERS, _MOST_DIVIDED, _BACK = 1 << 128, 1 << 21, 128, 8
 
@@ -44,8 +47,7 @@ def mechanism_of(record: Record) -> Mechanism:
     return read()
 
 
-def _refuse(found: Any, key: str = "") -> Any:
-    """Raise if a number of a record is none that it can be: with another sign a formula may give too small a cost."""
+def _refuse(found: Any, key: str = "") -> Any:  # numbers that cannot be: of another sign a cost may be too small
     for inside, value in found.items() if isinstance(found, Mapping) else ((key, value) for value in found):
         known = value is None or (inside in _FLAGS and isinstance(value, bool)) or (inside in _OR_NONE and value == 0)
         if isinstance(value, Mapping | list):
@@ -77,8 +79,7 @@ def delta_of_gdp(epsilon: Any, mu: Any) -> Any:  # rounded up: Dong, Roth and Su
     return mp.ncdf(-epsilon / mu + mu / 2) - mp.exp(epsilon) * mp.ncdf(-epsilon / mu - mu / 2) + mpf(10) ** -45
 
 
-def _best_of(m: int, delta: Any, mu: Any) -> Any:
-    """Epsilon of the best of about (m - 1) / ln m runs of mu-GDP (selection.md, 3)."""
+def _best_of(m: int, delta: Any, mu: Any) -> Any:  # epsilon of about (m - 1) / ln m runs of mu-GDP (selection.md, 3)
     share, start = mpf((iv.log(m) * delta / (m - 1)).a), mp.sqrt(2) * mp.erfinv(mpf(2) / m - 1) + mpf(10) ** -40
     most = mu * mu / 2 + mu * mp.sqrt(-2 * mp.log(share))  # by the Gaussian tail
     one = _root(lambda x: iv.mpf(delta_of_gdp(most * upper(x), mu) - share))
@@ -109,8 +110,7 @@ def worst_places(parts: Iterable[Any], rows: int, apart: int, most: int = _MOST_
     return known
 
 
-def _in_steps(n: int, leaf: int, rows: int, apart: int) -> Any:
-    """The largest sum of squared numbers of a user's rows in steps of ``leaf`` of n rows (participation.md, 4)."""
+def _in_steps(n: int, leaf: int, rows: int, apart: int) -> Any:  # the largest sum of squares (participation.md, 4)
     rows, parts = min(rows, (n - 1) // apart + 1), [(leaf, n // leaf, lambda m: m * m), (n % leaf, 1, lambda m: m * m)]
     return iv.mpf(rows if apart >= leaf else max(worst_places(parts, rows, apart, 1 << 10).values()))
 
@@ -137,8 +137,7 @@ class Loss(namedtuple("Loss", "offset rise cap bend one_sided", defaults=[False]
             "huber": Loss(y, one, width, one),
         }[loss["name"].replace("softmax", "logistic")]  # one of its outputs
 
-    def slope(self, m: Any) -> tuple[Any, Any]:
-        """The largest slope at scores of that sign, within that magnitude (None: at all), and its rate of growth."""
+    def slope(self, m: Any) -> tuple[Any, Any]:  # the largest at scores of a sign within m (None: at all), and its rate
         if m is not None and self.offset is None:
             slope = 1 / (1 + iv.exp(-m))
             return slope, slope * (1 - slope)
@@ -209,8 +208,7 @@ class Design:
         gain, drift = (sum(weight * reach**power for weight, reach in reaches) for power in (1, 2))
         return UNIT * (iv.mpf("1.05") * (len(reaches) + 1) * (1 + gain) + iv.mpf("2.1") * drift) if reaches else 0
 
-    def product(self, lag: int, left: int) -> int:
-        """Product of two columns ``lag`` steps apart, the later with ``left`` rows; in units of 1 / ONE, rounded up."""
+    def product(self, lag: int, left: int) -> int:  # of columns so far apart, the later with ``left`` rows; in 1 / ONE
         if left < 1:
             return 0
         if self.terms:
@@ -223,8 +221,7 @@ class Design:
         parts = (power * (series + (1 / rate if lag else 0)) for (rate, _), power, series in terms)
         return int(mp.ceil(upper(sum(parts, iv.mpf(0 if lag else 1))) * ONE))
 
-    def pattern(self, rows: int, apart: int, leaf: int) -> Any:
-        """Square of the joint effect of equal rows of a user in the worst pattern, in steps of ``leaf`` rows."""
+    def pattern(self, rows: int, apart: int, leaf: int) -> Any:  # the square of a user's joint effect in the worst case
         rows, bounds = min(rows, (self.steps * leaf - 1) // apart + 1), []
         work = (rows * rows * (rows + apart) + 32 * apart) * self.top[0] >> 6 if self.intervals else 2048 * rows
         if rows > 1 and (work > _MOST_NUMBERS or sum(upper(weight) for _, weight in self.pairs) > 1):
@@ -255,8 +252,7 @@ class Design:
         parts = [(leaf * b[-1], 1, lambda m, node=node: node * m * m, *inside.get(b, [])) for b, node in blocks]
         return worst_places(parts, rows, apart, rows, barred)
 
-    def nearest(self, rows: int, apart: int, leaf: int) -> int:
-        """The same for rows that are as close as possible to the previous one, or begin the following step."""
+    def nearest(self, rows: int, apart: int, leaf: int) -> int:  # of rows as near as may be, or a step further
         steps = [k * apart // leaf for k in range(rows)]  # at least, from the first row
         ways: dict[tuple[int, ...], int] = {(0,): 0}  # by position in a step, and steps between the last rows
         for j, first in enumerate(steps):
@@ -279,8 +275,7 @@ class _Reader:
     def __init__(self, record: Record) -> None:
         self.of, self.streams = record, {"replace": 2, "zero_out": 1}[record["adjacency"]]
 
-    def loss_and_row(self, offline: bool = False) -> tuple[Loss, Any]:
-        """The loss, and the bound of a row with the intercept's 1, or of the row times its factor (offline.md)."""
+    def loss_and_row(self, offline: bool = False) -> tuple[Loss, Any]:  # with the intercept's 1, or a row's factor
         row, loss = iv.mpf(self.of["x_bound"]), Loss.of(self.of["loss"], self.of["y_bound"])
         row = iv.sqrt(row * row + 1) if self.of["intercept"] else row
         return loss, row * (1 + 2 * _lanes(self.of["dimension"], 10)) if offline else row
@@ -303,6 +298,11 @@ class _Reader:
     def of_sums_of_moments(self) -> Mechanism:  # v v^T and c v, |v|, |c| <= 1, as one vector (least_squares.md, 2, 3)
         dim, root = self.of["dimension"], iv.sqrt(2)
         return self.sums(root, 3 / root if self.streams == 2 else root, (dim + 128) * UNIT, dim * (dim + 1) // 2 + dim)
+
+    def of_sums_of_vectors(self) -> Mechanism:  # of rows within a bound, or of v v^T of such rows (prefix.md)
+        apart, error = {1: (2, 0), 2: (iv.sqrt(2), 4 * UNIT)}[self.of["power"]]
+        bound = iv.mpf(self.of["bound"]) ** self.of["power"]
+        return self.sums(bound, bound * (apart if self.streams == 2 else 1), error, self.of["dimension"])
 
     def sums(self, bound: Any, change: Any, error: Any, dim: int) -> Mechanism:  # of rows in a bound (recursions.md)
         if self.of.get("epochs") is not None:  # a row is in one epoch (prefix.md, 6)
@@ -461,8 +461,7 @@ class _Reader:
         epochs = "epochs", uses == 1 or of["rows"] >= uses * of["nodes"] * batch, f"{uses} of {of['nodes']} nodes"
         return found._replace(facts=(*found.facts, epochs), price=lambda m, _: m * found.price(1, 1))
 
-    def of_reports(self, bound: Any = None, uses: int = 1) -> Mechanism:
-        """A number of uses of a row in one randomizer each, of vectors that are clipped to a bound (reports.md)."""
+    def of_reports(self, bound: Any = None, uses: int = 1) -> Mechanism:  # of vectors cut to a bound (reports.md)
         noise, dim, facts = self.of["noise"], self.of["report_dimension"], list[Any]()
         if not self.of.get("cut", True):  # as long as the loss makes them
             (loss, row), radius = self.loss_and_row(), self.of["radius"]

@@ -24,7 +24,8 @@ _T = TypeVar("_T")
 _CLAIM, _PROMISE = "epsilon|DP|protect", "epsilon|delta|DP|privacy|protect|guarant|user|person|all rows"
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf(?:inity)?"
 #: Parameters that a record has by another name.
-_NAMES = {"fit_intercept": "intercept", "batch": "rows_of_step", "noise_position": "position", "epochs": "uses"}
+_NAMES = {"fit_intercept": "intercept", "batch": "rows_of_step", "leaf": "rows_of_step", "epochs": "uses"}
+_NAMES |= {"noise_position": "position"}
 FIGURES, USERS = "{mu} {e} {d}", "{mu1} {e1} {d1}"
 SUMMARY = (
     "<pure >?differential privacy with epsilon {e}< <at |(>?delta {d}<)>?>? for {who} (<{mu}-GDP|proved at delta "
@@ -145,9 +146,8 @@ def figures_of(text: str, form: str, said: Record, accounts: Sequence[Record]) -
     accounts : sequence of dict
         Those of the accounts that it is about: it may have the horizon and the releases of each, and any conditions.
     """
-    form = form.replace("{unit}", _UNIT[said["unit"] == "user"]).replace(
-        "{fixed}", _FIXED[said.get("users_fixed", True)]
-    )
+    form = form.replace("{unit}", _UNIT[said["unit"] == "user"])
+    form = form.replace("{fixed}", _FIXED[said.get("users_fixed", True)])
     facts, number, form = _facts(said, accounts), count(), re.escape(form)
     for sign, means in ("<", "(?:"), (">", ")"), (r"\|", "|"), (r"\?", "?"), (r"\~", rf"(?:(?!{_PROMISE})\D)*?"):
         form = form.replace(sign, means)
@@ -181,13 +181,9 @@ def _other(asked: Record, record: Record, guarantee: Record) -> list[str]:
     """Names of a learner's parameters that its mechanism, or the run's guarantee, has otherwise; None fits all."""
     guarantee = {} if asked.get("candidate") else guarantee  # the budget of a fit is not its own
     noise = record["noise"] if "noise" in record else record["epochs"][0]["noise"]
-    design, published, domain = noise.get("design", {}), asked.get("calibration") == "published", asked.get("domain")
-    told = {
-        **record,
-        "design": design.get("name"),
-        "bandwidth": design.get("bandwidth"),
-        "noise_shape": noise.get("shape"),
-    }
+    design, published, domain = noise.get("design", {}), guarantee.get("claim") is not None, asked.get("domain")
+    told = {**record, "design": design.get("name"), "bandwidth": design.get("bandwidth")}
+    told |= {"noise_shape": noise.get("shape")}
     told |= {name: record.get(key) for name, key in _NAMES.items()} | {"delta": guarantee.get("delta")}
     told |= {"radius": record.get("radius", record.get("scaled_to"))}
     if asked.get("renewal", "none") == "none":  # else the last epoch may be of any length
@@ -206,6 +202,7 @@ def _other(asked: Record, record: Record, guarantee: Record) -> list[str]:
     wrong = [name for name, value in asked.items() if value is not None and told.get(name) not in (None, value)]
     if domain is not None and domain["set"] not in record["set"].lower():
         wrong.append("domain")
-    if "decay" in design and abs(design["decay"] - asked["discount"] ** record["rows_of_step"]) > 1e-12:
+    decay = None if asked.get("window") is not None else design.get("decay")  # a window's is its own
+    if decay is not None and abs(decay - asked["discount"] ** record["rows_of_step"]) > 1e-12:
         wrong.append("discount")
     return wrong
