@@ -226,15 +226,9 @@ def _said(what: str, text: str, form: str, said: Record, accounts: Sequence[_Acc
         return Finding(what, False, f"it has other words than those of this guarantee: {text!r}")
     own, other, leakage = laws[unit], laws[not unit], mpf(said.get("leakage") or 0)
     p, rho = own.parameter, own.mu**2 / 2 if own.kind == "gdp" else own.parameter * mp.tanh(own.parameter / 2)
-    least = {
-        "mu": own.mu,
-        "rho": rho,
-        "pure": p,
-        "twice": 2 * p,
-        "slack": own.slack,
-        "slack2": own.slack * (1 + mp.exp(p)),
-    }
-    least |= {"mu1": other.mu, "times": other.mu / mpf(said["parameter"]), "hash": COLLISION}
+    printed = next((value for key, value, _ in found if key == "mu"), "inf")
+    least = {"mu": own.mu, "rho": rho, "pure": p, "twice": 2 * p, "slack": own.slack, "hash": COLLISION}
+    least |= {"slack2": own.slack * (1 + mp.exp(p)), "mu1": other.mu, "times": other.mu / mpf(printed)}
     least |= {"nats": leakage, "bits": leakage / mp.ln(2)}
     few = [f"{key} {value}" for key, value, _ in found if key in least and mpf(value) * SLACK < least[key]]
     costs, runs = (
@@ -283,7 +277,9 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  
         mus += [
             f"{mu}5" for mu in re.findall(r"mu = ([\d.]*\d)", "; ".join(words))
         ]  # of 6 digits, one may be rounded off
-        yield Finding("mu of the encoding", min(map(mpf, mus)) * SLACK >= encoder.law(1, 1).mu, f"{mus}")
+        yield Finding(
+            "mu of the encoding", min(map(mpf, mus), default=mp.inf) * SLACK >= encoder.law(1, 1).mu, f"{mus}"
+        )
     for what, form, text, *about in told:
         if text is not None:
             given = text if isinstance(text, str) else f"{text['mu']} {text['epsilon']} {budget['delta']}"

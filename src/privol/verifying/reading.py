@@ -133,7 +133,7 @@ def _facts(said: Record, accounts: Sequence[Record]) -> dict[str, str]:
         x for each in accounts for x in (*each["conditions"], "none besides these") if not re.search(_CLAIM, x)
     }
     own = "|".join([*map(re.escape, conditions), *_TAUGHT])
-    return known | {"source": "[^()]*", "conditions": f"(?:(?:{own})(?:; )?)*"}
+    return known | {"source": "[^()]*", "conditions": f"(?:{own})(?:; (?:{own}))*"}
 
 
 def figures_of(text: str, form: str, said: Record, accounts: Sequence[Record]) -> list[tuple[str, str, str]] | None:
