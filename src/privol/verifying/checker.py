@@ -231,15 +231,13 @@ def _said(what: str, text: str, form: str, said: Record, accounts: Sequence[_Acc
     least |= {"slack2": own.slack * (1 + mp.exp(p)), "mu1": other.mu, "times": other.mu / mpf(printed)}
     least |= {"nats": leakage, "bits": leakage / mp.ln(2)}
     few = [f"{key} {value}" for key, value, _ in found if key in least and mpf(value) * SLACK < least[key]]
-    costs, runs = (
-        sorted(_laws(each, said)[unit].mu for each in _groups(accounts)),
-        sorted(mpf(x) for k, x, _ in found if k == "run"),
-    )
+    costs = sorted(_laws(each, said)[unit].mu for each in _groups(accounts))
+    runs = sorted(mpf(value) for key, value, _ in found if key == "run")
     if runs and (len(runs) != len(costs) or any(run * SLACK < cost for run, cost in zip(runs, costs, strict=True))):
         few.append("mu by run")
     implied = [(other if key == "e1" else own).implies("", value, at) for key, value, at in found if at]
-    few += [each.detail for each in implied if each.holds is False]
-    holds = False if few else None if any(each.holds is None for each in implied) else True
+    few += [each.detail for each in implied if not each.holds]
+    holds = (None if own.why or other.why else False) if few else True  # of a cost that may be less
     return Finding(what, holds, f"too small: {', '.join(few)}" if few else f"{len(found)} figures")
 
 
