@@ -321,11 +321,7 @@ PLANTED = {
     "a larger ball": ("pigd every 100", of(MECHANISM, "radius", value=lambda x: 1.1 * x), "PIGD: noise"),
     "a weaker regulariser": ("pigd every 100", of(MECHANISM, "l2", value=lambda x: 0.99 * x), "PIGD: noise"),
     "steps that are too long": ("pgiga", of(MECHANISM, "first_weight", value=lambda x: x / 100), "PGIGA: steps"),
-    "a later end than the run's": (
-        "pgiga ended early",
-        of(MECHANISM, "noise", "row", value=lambda n: n + 1),
-        "PGIGA: ledger",
-    ),
+    "a later end": ("pgiga ended early", of(MECHANISM, "noise", "row", value=lambda n: n + 1), "PGIGA: ledger"),
     "an average of more rows": ("pol", of(MECHANISM, "rows", value=lambda n: n + 1), "POL: ledger"),
     "other weights": ("pol last", of(MECHANISM, "weights", value=lambda _: "linear"), "POL: noise"),
     "a solver that stops earlier": (
@@ -411,11 +407,7 @@ PLANTED = {
         of(MECHANISM, "epochs", value=lambda e: [{**x, "adjacency": "zero_out", "noise": less(x["noise"])} for x in e]),
         "DPFTRL: noise",
     ),
-    "a figure of users": (
-        "cap",
-        of("users", "epsilon", value=lambda x: 0.99 * x),
-        "users",
-    ),
+    "a figure of users": ("cap", of("users", "epsilon", value=lambda x: 0.99 * x), "users"),
     "a mu of users": ("cap", of("users", "mu", value=lambda x: 0.99999 * x), "users"),
     "a figure of users that leaves out who taught": (
         "cap of devices",
@@ -556,14 +548,13 @@ def test_gradients_that_are_not_cut_are_as_long_as_the_loss_makes_them(folder):
 
 @pytest.mark.parametrize("name", ["dola", "dola output", "laplace", "gaussian", "miogd", "agnostic"])
 def test_short_gradients_of_messages_and_reports_are_caught(folder, name):
-    """Nothing asks for a cut there, so they are as long as the loss makes them."""
-
-    def change(record):
-        mechanism = record["mechanism"]
-        mechanism["report_bound" if "report_bound" in mechanism else "gradient_bound"] /= 1000
-        drawn(mechanism, 2e-3)
-
     with planted(made(folder, name), folder) as run:
+
+        def change(record):
+            key = "report_bound" if "report_bound" in record["mechanism"] else "gradient_bound"
+            record["mechanism"][key] /= 1000
+            drawn(record["mechanism"], 2e-3)
+
         change_run(run, change)
         assert json.loads((run / "run.json").read_text())["learner"] in caught(run)
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from mpmath import mp, mpf
 
+from .claimed import FIGURES, SENTENCE, SUMMARY, TOGETHER, USERS, Unreadable, compared, figures_of, journal_of, run_of
 from .mechanisms import Mechanism, NotChecked, Record, delta_of_gdp, mechanism_of, upper, worst_places
-from .reading import FIGURES, SENTENCE, SUMMARY, TOGETHER, USERS, Unreadable, compared, figures_of, journal_of, run_of
 
 __all__ = ["Finding", "Unreadable", "verdict", "verify"]
 #: A double in a claim may be a unit below its square's root. How probable it is that two users' hashes are the same.
