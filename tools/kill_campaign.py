@@ -2,7 +2,8 @@
 
 Run from the checkout, with nothing else on the machine: ``python tools/kill_campaign.py --write docs/reliability.md``.
 The seed is fixed; the moment of a kill also depends on the machine's speed. ``--share 0.02`` is the run of the suite;
-``--only CLASS`` runs one class; ``--json`` prints the figures. Exit code 1: something was violated.
+``--only CLASS`` runs one class; ``--json`` prints the figures, and ``--read`` makes the table of such figures. Exit
+code 1: something was violated.
 
 The process forks its children after everything is imported, so that a kill strikes learning and not the imports.
 """
@@ -44,6 +45,8 @@ from privol.errors import PrivacyWarning  # noqa: E402
 KEPT = ("nothing", "names", "contents", "half")
 CUTS = (0.0, 0.5, 0.999, 1.0)
 MUTANTS = ("files", "folders", "journal")
+DENSE = "DPFTRL blt, watched"
+KILLS = ("kill", "torn", "lost", "rivals")  # what is struck in these classes is a process that is killed
 SMALL = 300, 60  # rows of the runs that are struck at every call, and rows between two checkpoints
 
 
@@ -58,6 +61,7 @@ class Tally:
     refused: int = 0  # attempts that had to be refused, or were rightly refused
     violations: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    commit: str = ""  # the last one that changed the source
 
     def take(self, case: Case) -> None:
         self.cases += 1
@@ -72,7 +76,7 @@ class Campaign:
     folder: Path
     share: float
     rng: np.random.Generator
-    names: str = "*"
+    names: tuple[str, ...] = ("*",)
     count: int = 0
 
     def case(self, job: Job) -> Case:
@@ -87,24 +91,25 @@ class Campaign:
 
     def jobs(self) -> list[Job]:
         """All kinds of runs; four of them in a small campaign."""
-        return self._all()[:: 1 if self.share >= 0.5 else 9]
+        return list(self._all().values())[:: 1 if self.share >= 0.5 else 9]
 
-    def _all(self) -> list[Job]:
-        return [job for name, job in JOBS.items() if fnmatchcase(name, self.names)]
+    def _all(self) -> dict[str, Job]:
+        return {name: job for name, job in JOBS.items() if any(fnmatchcase(name, each) for each in self.names)}
 
-    def small(self) -> Iterator[tuple[Job, int, int]]:
+    def small(self, apart: int = 1) -> Iterator[tuple[str, Job, int, int]]:
         """The runs that are struck at every call: the first call, and the step from one to the next.
 
-        One of them is struck at every call, the others at every third, in turns. A small campaign has one run.
+        Of all runs but one the calls are so far ``apart``, in turns. A small campaign has one run.
         """
-        jobs = self._all()
+        jobs = list(self._all().items())
         if self.share < 0.5:
             step = max(1, round(0.2 / self.share))
-            yield jobs[self.count % len(jobs)].resized(*SMALL), int(self.rng.integers(1, step + 1)), step
+            name, job = jobs[self.count % len(jobs)]
+            yield name, job.resized(*SMALL), int(self.rng.integers(1, step + 1)), step
             return
-        for k, job in enumerate(jobs):
-            dense = job is JOBS["DPFTRL blt, watched"]
-            yield job.resized(*SMALL), 1 if dense else 1 + k % 3, 1 if dense else 3
+        for k, (name, job) in enumerate(jobs):
+            step = 1 if name == DENSE else apart
+            yield name, job.resized(*SMALL), 1 + k % step, step
 
 
 # ---- other rows ---------------------------------------------------------------------------------------------------
@@ -196,16 +201,16 @@ def interrupted(campaign: Campaign, tally: Tally) -> None:
 Arm = Callable[..., None]
 
 
-def at_every_call(campaign: Campaign, tally: Tally, arms: Callable[[int], Iterator[Arm]]) -> None:
+def at_every_call(campaign: Campaign, tally: Tally, arms: Callable[[str, int], Iterator[Arm]], apart: int = 1) -> None:
     """A fresh run for each call and each arm, up to a call that the run does not make; then it resumes.
 
     Of the arms that tear a write, only the first is used if the call is not a write.
     """
-    for job, first, step in campaign.small():
+    for name, job, first, step in campaign.small(apart):
         call, more = first, True
         while more:
             more, struck = False, ""
-            for arm in arms(call):
+            for arm in arms(name, call):
                 if struck not in ("", "write") and _is_torn(arm):
                     continue
                 case = campaign.case(job)
@@ -256,15 +261,19 @@ def _failing(root: Path, struck: Path, *, name: str, first: int, number: int, on
 
 
 def torn(campaign: Campaign, tally: Tally) -> None:
-    at_every_call(campaign, tally, lambda call: (partial(_ending, last=call, cut=cut) for cut in (None, *CUTS)))
+    at_every_call(campaign, tally, lambda _, call: (partial(_ending, last=call, cut=cut) for cut in (None, *CUTS)))
 
 
 def lost(campaign: Campaign, tally: Tally, mutant: str | None = None) -> None:
-    def arms(call: int) -> Iterator[Arm]:
-        for kept in KEPT[call % 2 :: 2] if mutant is None else KEPT:
+    """At each call what the disk keeps besides changes from one kind of run to the next; one of them has all."""
+    order = {name: k for k, name in enumerate(JOBS)}
+
+    def arms(name: str, call: int) -> Iterator[Arm]:
+        all_of_them = mutant is not None or name == DENSE
+        for kept in KEPT if all_of_them else [KEPT[(call + order[name]) % len(KEPT)]]:
             yield partial(_losing, last=call, kept=kept, mutant=mutant)
 
-    at_every_call(campaign, tally, arms)
+    at_every_call(campaign, tally, arms, 3 if mutant else 1)
 
 
 # ---- no room, no disk ---------------------------------------------------------------------------------------------
@@ -273,12 +282,12 @@ def lost(campaign: Campaign, tally: Tally, mutant: str | None = None) -> None:
 def failing(campaign: Campaign, tally: Tally) -> None:
     kinds = (("write", errno.ENOSPC), ("fsync", errno.EIO), ("open", errno.ENOSPC), ("replace", errno.EIO))
 
-    def arms(call: int) -> Iterator[Arm]:
+    def arms(_: str, call: int) -> Iterator[Arm]:
         for k, (name, number) in enumerate(kinds):
             yield partial(_failing, name=name, first=call, number=number, once=(call + k) % 2 == 0)
 
-    at_every_call(campaign, tally, arms)
-    for job, _, _ in campaign.small():
+    at_every_call(campaign, tally, arms, 3)
+    for _, job, _, _ in campaign.small():
         for arm in [*(partial(_short, most=most) for most in (1, 100)), _alarmed]:
             case = campaign.case(job)
             tally.struck += 1
@@ -301,7 +310,7 @@ def _alarmed(root: Path, struck: Path) -> None:
 
 def small_disk(campaign: Campaign, tally: Tally) -> None:
     """A separate file system with less and less room; if none may be mounted, a limit on the size of files."""
-    for job, _, _ in campaign.small():
+    for _, job, _, _ in campaign.small():
         for room in range(1, 40):
             case = campaign.case(job)
             mount = subprocess.run(
@@ -337,7 +346,7 @@ def _limited(root: Path, struck: Path, *, most: int) -> None:
 
 
 def damaged(campaign: Campaign, tally: Tally) -> None:
-    for job, _, _ in campaign.small():
+    for _, job, _, _ in campaign.small():
         for call in campaign.rng.integers(40, 70, size=1):
             victim = campaign.case(job)
             for last in (int(call) - 12, 12):  # the earlier files stay available
@@ -430,6 +439,12 @@ CLASSES: dict[str, tuple[str, Callable[[Campaign, Tally], None]]] = {
 }
 
 
+def commit_of() -> str:
+    command = ["git", "log", "-1", "--format=%h", "--", "src"]
+    found = subprocess.run(command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
 def tell(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
@@ -440,14 +455,15 @@ def folder_in_memory() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(dir=base, prefix="privol-kills-")
 
 
-def run(names: list[str], share: float, seed: int, runs: str = "*") -> list[Tally]:
+def run(names: list[str], share: float, seed: int, runs: tuple[str, ...] = ("*",)) -> list[Tally]:
     found = []
-    for k, name in enumerate(names):
+    for name in names:
         with folder_in_memory() as folder:
             words, strike = CLASSES[name]
-            tally = Tally(words)
+            tally = Tally(words, commit=commit_of())
             began = time.perf_counter()
-            strike(Campaign(Path(folder), share, np.random.default_rng([seed, k]), runs), tally)
+            rng = np.random.default_rng([seed, list(CLASSES).index(name)])
+            strike(Campaign(Path(folder), share, rng, runs), tally)
             tally.seconds = time.perf_counter() - began
         said = f"{tally.cases} runs, {tally.struck} struck, {tally.resumed} resumed, {tally.refused} refused"
         tell(f"{words}: {said}, {len(tally.violations)} violations, {tally.seconds:.0f} s")
@@ -469,16 +485,36 @@ def mutants(names: list[str], share: float, seed: int) -> list[Tally]:
     return found
 
 
+def figures(files: list[Path]) -> tuple[list[Tally], list[Tally]]:
+    """What campaigns have printed; figures of one class are added up."""
+    both: list[dict[str, Tally]] = [{}, {}]
+    for path in files:
+        for kind, read in zip(both, json.loads(path.read_text()).values(), strict=True):
+            for one in (Tally(**values) for values in read):
+                before = kind.setdefault(one.name, Tally(one.name, commit=one.commit))
+                if before.commit != one.commit:
+                    raise SystemExit(f"{one.name}: figures of the commits {before.commit} and {one.commit}")
+                for name in ("cases", "struck", "resumed", "refused", "violations", "seconds"):
+                    setattr(before, name, getattr(before, name) + getattr(one, name))
+    order = [words for words, _ in CLASSES.values()]
+    return sorted(both[0].values(), key=lambda t: order.index(t.name)), list(both[1].values())
+
+
 def table(found: list[Tally], broken: list[Tally], seed: int) -> list[str]:
     lines = [
         f"Seed {seed}, {sum(t.seconds for t in found) / 60:.0f} minutes.", "",
-        "| trouble | runs | processes struck | resumed | refused | violations |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| trouble | commit | runs | processes struck | resumed | refused | violations |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]  # fmt: skip
     lines += [
-        f"| {t.name} | {t.cases:,} | {t.struck:,} | {t.resumed:,} | {t.refused:,} | {len(t.violations):,} |"
+        f"| {t.name} | {t.commit} | {t.cases:,} | {t.struck:,} | {t.resumed:,} | {t.refused:,} "
+        f"| {len(t.violations):,} |"
         for t in found
     ]
+    kills = [t for t in found if t.name in {CLASSES[name][0] for name in KILLS}]
+    runs, struck = sum(t.cases for t in kills), sum(t.struck for t in kills)
+    wrong = sum(len(t.violations) for t in kills)
+    lines.append(f"| **killed, or without power, in all** | | {runs:,} | **{struck:,}** | | | {wrong:,} |")
     lines += ["", "| mutant | runs that lose power | violations found |", "| --- | --- | --- |"]
     lines += [f"| {t.name} | {t.cases:,} | {len(t.violations):,} |" for t in broken]
     return lines
@@ -489,17 +525,21 @@ def main() -> int:
     parser.add_argument("--write", type=Path, help="page to write the table into")
     parser.add_argument("--share", type=float, default=1.0, help="of the whole campaign; default: 1")
     parser.add_argument("--only", choices=[*CLASSES, "mutants"], action="append", help="these classes")
-    parser.add_argument("--runs", default="*", help="these kinds of runs, such as 'DOLA*'; default: all")
+    parser.add_argument("--runs", action="append", help="these kinds of runs, such as 'DOLA*'; default: all")
     parser.add_argument("--mutant", choices=[*MUTANTS, "ledger"], action="append", help="these mutants")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--read", type=Path, nargs="+", help="figures of --json, instead of a campaign")
     given = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyWarning)
     gc.freeze()  # children that do not touch inherited memory start sooner
-    names = [name for name in CLASSES if not given.only or name in given.only]
-    found = run(names, given.share, given.seed, given.runs)
-    wanted = given.mutant or ([] if given.only and "mutants" not in given.only else list(MUTANTS))
-    broken = mutants(wanted, given.share, given.seed)
+    if given.read:
+        found, broken = figures(given.read)
+    else:
+        names = [name for name in CLASSES if not given.only or name in given.only]
+        found = run(names, given.share, given.seed, tuple(given.runs or "*"))
+        wanted = given.mutant or ([] if given.only and "mutants" not in given.only else list(MUTANTS))
+        broken = mutants(wanted, given.share, given.seed)
     if given.json:
         print(json.dumps({"classes": [vars(t) for t in found], "mutants": [vars(t) for t in broken]}))
     elif given.write is None:

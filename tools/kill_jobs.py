@@ -151,6 +151,9 @@ class Job:
         real = learner.loss == "squared"
         learner.fit_stream(Rows(self.rows, block, changed, real), progress=lambda found, _: look(found), **how)
 
+    def state(self, directory: Path) -> State:
+        return State(directory, every=self.every)
+
     def look(self, learner: Any) -> tuple[int, int, str]:
         """Rows, releases, and what is seen: of a copy, as a thread that keeps the run may show the next model."""
         return self.seen(pickle.loads(pickle.dumps(learner)))
@@ -222,7 +225,7 @@ class Job:
 
         how = {"on_release": see} if self.watched else {}
         try:
-            self.fit(learner, block, changed, look, checkpoint=State(case / "run", every=self.every), **how)
+            self.fit(learner, block, changed, look, checkpoint=self.state(case / "run"), **how)
         except BaseException:
             if self.has_models(learner):  # what is visible after an interrupt
                 world.publish("shown", *self.look(learner))

@@ -1,4 +1,4 @@
-"""The runs of the kill campaign: every learner that can be kept, a learnt encoding before one, and rows in parts."""
+"""The runs of the kill campaign: every learner that can be kept, a learnt encoding, rows in parts, silent streams."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import atexit
 import functools
 import shutil
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from privol import (
 )
 from privol.distributed import LocalCrew
 from privol.learners import least_squares
+from privol.state import State
 
 __all__ = ["JOBS"]
 
@@ -146,6 +148,46 @@ class Parted(Job):
         learner.fit_parts(parts, LocalCrew(2), **how)
 
 
+class Pausing(Rows):
+    """Rows whose stream falls silent now and then, until the journal has grown or a while is over; then somebody looks.
+
+    So a run is kept by time, beside the learner that waits.
+    """
+
+    def __init__(self, rows: Rows, journal: Path, look: Callable[[], None]) -> None:
+        vars(self).update(vars(rows))
+        self._journal, self._look = journal, look
+
+    def __iter__(self) -> Iterator[Any]:
+        often = self.n_rows // PAUSES
+        for block in super().__iter__():
+            yield block
+            before, after = block.first_row - 1, block.first_row - 1 + len(block.y)
+            if before // often < after // often:
+                size, until = self._size(), time.monotonic() + PAUSE
+                while self._size() == size and time.monotonic() < until:
+                    time.sleep(0.002)
+                self._look()
+
+    def _size(self) -> int:
+        return self._journal.stat().st_size if self._journal.exists() else 0
+
+
+class Silent(Job):
+    """A stream that falls silent: the run is kept by time alone, mostly by the thread beside the learner that waits."""
+
+    def state(self, directory: Path) -> State:
+        return State(directory, every=10 * self.rows, seconds=0.03)
+
+    def fit(self, learner: Any, block: int, changed: int | None, look: Look, **how: Any) -> None:
+        rows: Any = Rows(self.rows, block, changed, learner.loss == "squared")
+        if "checkpoint" in how:
+            journal = self.journal(how["checkpoint"].directory.parent)
+            rows = Pausing(rows, journal, lambda: look(learner))
+        learner.fit_stream(rows, progress=lambda found, _: look(found), **how)
+
+
+PAUSES, PAUSE = 5, 0.15  # silences of a run, and the seconds that one lasts at most
 WATCHED, LOOKED_AT, SHARED = ("watched", True, False), ("looked at", False, False), ("shared", True, True)
 
 
@@ -182,6 +224,9 @@ JOBS: dict[str, Job] = dict(
         _job("DOLA", DOLA, WATCHED, nodes=4, release=500),
         _job("SparseDOLA", SparseDOLA, SHARED, nodes=4, release=500),
         _job("PrivateClassifier", PrivateClassifier, LOOKED_AT, 8000, Taught, epsilon=30.0),
+        _job("DPFTRL blt in silence", DPFTRL, WATCHED, 8000, Silent, design="blt", batch=8),
+        _job("PIGD in silence", PIGD, LOOKED_AT, 8000, Silent),
+        _job("NOGD in silence", NOGD, SHARED, 8000, Silent, batch=7),
         _job("DPFTRL parts", DPFTRL, LOOKED_AT, kind=Parted, batch=1000),
         _job("PQFTL parts", PQFTL, LOOKED_AT, 8000, Parted, batch=64, release=384),
     ]

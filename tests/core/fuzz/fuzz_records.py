@@ -55,7 +55,10 @@ ODD = (
     "nan", "1", "\0", "\ud800", "é" * 300, [], {}, [[]], {"": None}, [1, "a"], "replace", "user", "gdp", "pure",
 )  # fmt: skip
 DIM = 3
-ROOMS = ("privol.ledger", "privol.guarantees", "privol.encoding", "privol.state", "privol.verifying", "privol.rounds")
+ROOMS = (
+    "privol.ledger", "privol.guarantees", "privol.encoding", "privol.state", "privol.verifying", "privol.rounds",
+    "privol.readers", "privol.streams",
+)  # fmt: skip
 
 
 # ---- mutations ----------------------------------------------------------------------------------------------
