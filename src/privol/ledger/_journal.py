@@ -238,11 +238,11 @@ class Journal:
             raise
 
     def _is_new(self, first: Record) -> bool:
-        """Whether the file is empty, or holds only what a crash left of the first record."""
+        """Whether the file is empty, or holds only what a crash left of the first record: its beginning, and zeros."""
         line, _ = _line(1, "", first)
         with open(self.path, "rb") as file:
-            content = file.read(len(line))
-        return len(content) < len(line) and line.startswith(content)
+            content = file.read(len(line) + 1)
+        return len(content) <= len(line) and content != line and line.startswith(content.rstrip(b"\0"))
 
     def _learn(self, record: Record) -> None:
         kind = record.get("kind")
