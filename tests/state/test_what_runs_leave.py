@@ -15,7 +15,7 @@ from privol.ledger import Ledger
 from privol.state import SealedRelease
 from privol.state._checkpoints import Checkpoints
 from privol.state._digest import RowDigest
-from privol.state._together import close_as_left
+from privol.state._together import _Sent, close_as_left
 
 
 def test_the_digest_knows_targets_and_types():
@@ -41,6 +41,29 @@ def test_a_run_that_has_sent_messages_has_spent_all_that_it_reserved(tmp_path):
         close_as_left(account, tmp_path)
         assert account.entry().releases == sent
         assert account.entry().mu_squared == (account.reserved_mu_squared if sent else 0.0)
+
+
+def test_a_message_whose_record_the_power_cut_short_never_left(tmp_path):
+    """The disk may have the length of an entry that was not synced, and zeros in the place of some of it."""
+    path, rows = tmp_path / "sent.log", np.arange(6.0).reshape(3, 2)
+    sent = _Sent(path)
+    for round_ in (1, 2):
+        sent.check(round_, rows[round_ :][:1])
+    sent.close()
+    content = path.read_bytes()
+    for zeros in (1, 8, 20, 39):
+        path.write_bytes(content[:-zeros] + bytes(zeros))
+        again = _Sent(path)
+        with pytest.raises(StateError, match="would send something else"):
+            again.check(1, rows[:1])
+        again.check(2, rows[:1])  # nobody has the other message of this round
+        again.close()
+        assert len(path.read_bytes()) == len(content)
+    path.write_bytes(content)
+    again = _Sent(path)
+    with pytest.raises(StateError, match="would send something else"):
+        again.check(2, rows[:1])
+    again.close()
 
 
 def test_no_secret_is_left_when_they_are_cleared(tmp_path):

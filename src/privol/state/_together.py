@@ -19,7 +19,7 @@ from ..ledger import Account
 __all__ = ["Alone", "Together", "close_as_left", "company_of", "has_sent"]
 
 SENT = "sent.log"
-_ENTRY = struct.Struct("<q32s")  # a round, and the SHA-256 of what was sent in it
+_ENTRY = struct.Struct("<q24s8s")  # a round, the beginning of the SHA-256 of what was sent in it, and a checksum
 
 
 class Alone:
@@ -160,16 +160,16 @@ class _Sent:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known = _read(path)
+        self._known = _read(path, whole=True)
         self._last = max(self._known, default=0)
         self._file = AppendOnly(path)
         self._file.begin(len(self._known) * _ENTRY.size)
 
     def check(self, round_: int, rows: NDArray[np.float64]) -> None:
         """Allow what the nodes here send in a round, or refuse it."""
-        digest = hashlib.sha256(rows.tobytes()).digest()
+        digest = hashlib.sha256(rows.tobytes()).digest()[:24]
         if round_ > self._last:
-            self._file.append(_ENTRY.pack(round_, digest))
+            self._file.append(_ENTRY.pack(round_, digest, _checksum(round_, digest)))
             self._known, self._last = {round_: digest}, round_
         elif self._known.get(round_) != digest:
             raise StateError(
@@ -182,12 +182,21 @@ class _Sent:
         self._file.close()
 
 
-def _read(path: Path) -> dict[int, bytes]:
-    """The sent messages, by round."""
+def _read(path: Path, *, whole: bool = False) -> dict[int, bytes]:
+    """The sent messages, by round.
+
+    An entry that a crash cut short belongs to a message that never left. The disk may have its length, and zeros in the
+    place of the rest: ``whole`` leaves it out. For what was spent it counts.
+    """
     content = path.read_bytes() if path.exists() else b""
-    # an entry that a crash cut short belongs to a message that never left
-    whole = len(content) // _ENTRY.size * _ENTRY.size
-    return dict(_ENTRY.iter_unpack(content[:whole]))
+    found = list(_ENTRY.iter_unpack(content[: len(content) // _ENTRY.size * _ENTRY.size]))
+    if whole and found and found[-1][2] != _checksum(*found[-1][:2]):
+        found.pop()
+    return {round_: digest for round_, digest, _ in found}
+
+
+def _checksum(round_: int, digest: bytes) -> bytes:
+    return hashlib.sha256(b"%d" % round_ + digest).digest()[:8]
 
 
 def has_sent(folder: Path) -> bool:
