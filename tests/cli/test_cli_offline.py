@@ -536,8 +536,10 @@ def test_a_sealed_release_needs_its_account(tmp_path, table):
         learner.fit_stream(stream, seal=Stop(tmp_path / "b"))
     assert SealedRelease(tmp_path / "b").complete(ledger)["n_rows"] == len(X)
     assert load_model(tmp_path / "b").n_releases_ == 1
+    assert SealedRelease(tmp_path / "b").complete(ledger)["n_rows"] == len(X)  # it is shown: nothing is left to be done
+    (tmp_path / "c").mkdir()
     with pytest.raises(privol.errors.StateError, match="no released model"):
-        SealedRelease(tmp_path / "b").complete(ledger)
+        SealedRelease(tmp_path / "c").complete(ledger)
     with pytest.raises(privol.errors.StateError, match="holds a model already"):
         learner.fit_stream(stream, seal=SealedRelease(tmp_path / "b"))
     assert ledger.entries()[-1].pure_epsilon == 1.0  # refused at the end, and so it is spent

@@ -94,3 +94,20 @@ def test_an_account_that_was_closed_with_less_pays_for_no_sealed_model(tmp_path)
         SealedRelease(tmp_path).complete(SimpleNamespace(accounts=[unspent], journal=None))
     assert not (tmp_path / "model.json").exists()
     assert SealedRelease(tmp_path).complete(ledger)["n_rows"] == 50
+
+
+def test_nothing_is_left_beside_a_model_that_is_shown(tmp_path, monkeypatch):
+    """Drafts of a fit that was killed, and the folder of one that was killed when it had shown its model."""
+    rng = np.random.default_rng(1)
+    stream = open_stream((rng.normal(size=(50, 2)), rng.integers(0, 2, 50)), classes=[0, 1])
+    ledger, secret = Ledger(), tmp_path / "secret"
+    secret.mkdir()
+    draft = secret / f".model.npz.{'a' * 32}.tmp"
+    draft.write_text("a model that nobody has seen")
+    monkeypatch.setattr(Checkpoints, "leave_nothing", lambda self: None)
+    OutputPerturbation(delta=0.0, l2=1.0, ledger=ledger).fit_stream(stream, seal=SealedRelease(tmp_path))
+    assert not draft.exists()
+    monkeypatch.undo()
+    draft.write_text("")
+    assert SealedRelease(tmp_path).complete(ledger)["n_rows"] == 50
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "model.npz"]

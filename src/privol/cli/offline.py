@@ -259,7 +259,7 @@ def resume_fit(directory: str, path: Path, *, end: bool, others: bool, as_json: 
     """
     from ..learners import TABLE
     from ..ledger import Ledger
-    from ..state import SealedRelease, read_record
+    from ..state import SealedRelease
 
     if not (path / LEDGER).exists() or ((path / "model.json").exists() and (path / "run.json").exists()):
         return False
@@ -282,10 +282,8 @@ def resume_fit(directory: str, path: Path, *, end: bool, others: bool, as_json: 
         record = seal.read()
         if (path / "run.json").exists() and (path / "model.json").exists():
             return False  # finished by its own process in the meantime
-        if record is not None:
-            sentence = seal.complete(ledger)["sentence"]
-        elif (path / "model.json").exists():
-            record = read_record(path)
+        if record is not None or (path / "model.json").exists():
+            record = seal.complete(ledger)
             sentence = record["sentence"]
         elif not account.closed:
             account.close_at(account.entry().rows, 0, account.reserved_mu_squared)

@@ -79,6 +79,7 @@ class SealedRelease:
         folder = self._files.folder
         folder.mkdir(mode=0o700, exist_ok=True)
         sync_folder(self.directory)
+        self._files.clear_drafts()
         self._files.clear_model()
         (folder / ACCOUNT).unlink(missing_ok=True)
         write_export(learner, export, folder, self._inputs)
@@ -94,6 +95,11 @@ class SealedRelease:
 
     def _show(self, account: Account) -> None:
         self._files.show_model(account)
+        self._clear()
+
+    def _clear(self) -> None:
+        """Remove what is left beside a model that is shown."""
+        self._files.clear_drafts()
         (self._files.folder / ACCOUNT).unlink(missing_ok=True)
         self._files.leave_nothing()
 
@@ -122,6 +128,8 @@ class SealedRelease:
     def complete(self, ledger: Ledger) -> dict[str, Any]:
         """End a fit whose process was killed when its model was sealed: pay for it, and show it.
 
+        If the model is shown already, only what is left of the fit is removed.
+
         Parameters
         ----------
         ledger : Ledger
@@ -138,6 +146,10 @@ class SealedRelease:
             If nothing whole is sealed here, or the ledger has no account of it, or one that was closed unspent.
         """
         record = self.read()
+        if record is None and (self.directory / RECORD).exists():
+            record = read_record(self.directory)
+            self._clear()
+            return record
         if record is None:
             raise StateError(f"{self.directory}: no released model is sealed here")
         plan_id = json.loads((self._files.folder / ACCOUNT).read_text(encoding="utf-8"))["plan_id"]
