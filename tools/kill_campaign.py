@@ -37,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import kill_damage  # noqa: E402
 import numpy as np  # noqa: E402
 from kill_jobs import DONE, FINISHED, OTHER_ROWS, REFUSED, STRUCK, TROUBLE, Case, Job, World  # noqa: E402
+from kill_kept import KEPT_THINGS, KeptCase, Thing  # noqa: E402
 from kill_layers import Ending, Failing, Losing, Short, take_away_sync  # noqa: E402
 from kill_runs import JOBS  # noqa: E402
 
@@ -46,7 +47,7 @@ KEPT = ("nothing", "names", "contents", "half")
 CUTS = (0.0, 0.5, 0.999, 1.0)
 MUTANTS = ("files", "folders", "journal")
 DENSE = "DPFTRL blt, watched"
-KILLS = ("kill", "torn", "lost", "rivals")  # what is struck in these classes is a process that is killed
+KILLS = ("kill", "torn", "lost", "rivals", *KEPT_THINGS)  # what is struck in these classes is a process that is killed
 SMALL = 300, 60  # rows of the runs that are struck at every call, and rows between two checkpoints
 
 
@@ -78,10 +79,11 @@ class Campaign:
     rng: np.random.Generator
     names: tuple[str, ...] = ("*",)
     count: int = 0
+    thing: Thing | None = None  # strike this, and not runs
 
-    def case(self, job: Job) -> Case:
+    def case(self, job: Any) -> Case:
         self.count += 1
-        return Case(job, self.folder / f"{self.count}")
+        return (KeptCase if isinstance(job, Thing) else Case)(job, self.folder / f"{self.count}")
 
     def times(self, n: int) -> int:
         return max(1, round(n * self.share))
@@ -96,12 +98,15 @@ class Campaign:
     def _all(self) -> dict[str, Job]:
         return {name: job for name, job in JOBS.items() if any(fnmatchcase(name, each) for each in self.names)}
 
-    def small(self, apart: int = 1) -> Iterator[tuple[str, Job, int, int]]:
+    def small(self, apart: int = 1) -> Iterator[tuple[str, Any, int, int]]:
         """The runs that are struck at every call: the first call, and the step from one to the next.
 
         Of all runs but one the calls are so far ``apart``, in turns. A small campaign has one run.
         """
         jobs = list(self._all().items())
+        if self.thing is not None:
+            yield DENSE, self.thing, 1, 1 if self.share >= 0.5 else max(1, round(0.2 / self.share))
+            return
         if self.share < 0.5:
             step = max(1, round(0.2 / self.share))
             name, job = jobs[self.count % len(jobs)]
@@ -117,6 +122,8 @@ class Campaign:
 
 def try_other_rows(campaign: Campaign, case: Case, tally: Tally) -> None:
     """Another row in place of a learnt one is refused; in place of an unseen one, it is learnt."""
+    if isinstance(case.job, Thing):
+        return
     entries = case.entries()
     rows = case.job.learnt(entries)
     if rows and entries[-1].open and campaign.chance(0.5):
@@ -142,7 +149,7 @@ def try_other_rows(campaign: Campaign, case: Case, tally: Tally) -> None:
 # ---- random moments -----------------------------------------------------------------------------------------------
 
 
-def pace(job: Job, campaign: Campaign) -> float:
+def pace(job: Any, campaign: Campaign) -> float:
     """Seconds of an undisturbed run."""
     case = campaign.case(job)
     began = time.perf_counter()
@@ -150,7 +157,7 @@ def pace(job: Job, campaign: Campaign) -> float:
     return time.perf_counter() - began
 
 
-def random_kills(campaign: Campaign, tally: Tally, job: Job, number: int, signals: tuple[int, ...]) -> None:
+def random_kills(campaign: Campaign, tally: Tally, job: Any, number: int, signals: tuple[int, ...]) -> None:
     """Runs, each struck at random moments until it ends; three in ten times while it is about to resume."""
     whole, left = pace(job, campaign), number
     while left > 0:
@@ -426,6 +433,17 @@ def rivals(campaign: Campaign, tally: Tally) -> None:
             tally.take(case)
 
 
+# ---- what is no run -----------------------------------------------------------------------------------------------
+
+
+def all_kills_of(thing: Thing, campaign: Campaign, tally: Tally) -> None:
+    """Killed at random instants; at every call, with writes torn; and without power, whatever the disk keeps."""
+    campaign.thing = thing
+    random_kills(campaign, tally, thing, campaign.times(67), (signal.SIGKILL,))
+    torn(campaign, tally)
+    lost(campaign, tally)
+
+
 CLASSES: dict[str, tuple[str, Callable[[Campaign, Tally], None]]] = {
     "kill": ("kill -9 at a random instant", killed),
     "interrupt": ("Ctrl-C and SIGTERM at a random instant", interrupted),
@@ -436,6 +454,7 @@ CLASSES: dict[str, tuple[str, Callable[[Campaign, Tally], None]]] = {
     "damaged": ("damaged, truncated, exchanged and missing files", damaged),
     "forked": ("forks while learning", forked),
     "rivals": ("three processes at once", rivals),
+    **{name: (f"{thing.title}: all kills", partial(all_kills_of, thing)) for name, thing in KEPT_THINGS.items()},
 }
 
 

@@ -377,6 +377,10 @@ class Case:
                 self.wrong(f"the ledger knows of {last.rows}, {last.releases}; seen were {rows}, {releases}")
             if self.job.seed is not None and last.mu_squared < self.job.reference.spent.get(releases, 0.0):
                 self.wrong(f"the ledger has mu^2 {last.mu_squared} for {releases} releases")
+        self.check_ledger(entries)
+
+    def check_ledger(self, entries: list[Any]) -> None:
+        """Check that no entry of the ledger goes back."""
         now = {e.plan_id: (e.rows, e.releases, e.mu_squared, e.open) for e in entries}
         for plan_id, (row, number, square, open_) in self._known.items():
             after = now.get(plan_id)

@@ -37,7 +37,7 @@ from privol.distributed import LocalCrew
 from privol.learners import least_squares
 from privol.state import State
 
-__all__ = ["JOBS"]
+__all__ = ["JOBS", "folder_of_tables"]
 
 
 class Taught(Job):
@@ -84,7 +84,7 @@ def _frame(rows: int, changed: int | None) -> pd.DataFrame:
 @functools.cache
 def _table(rows: int, changed: int | None) -> Path:
     """A CSV file that lives as long as the campaign."""
-    path = _folder() / f"{rows}-{changed}.csv"
+    path = folder_of_tables() / f"{rows}-{changed}.csv"
     if not path.exists():
         _frame(rows, changed).to_csv(path.with_suffix(".draft"), index=False)
         path.with_suffix(".draft").replace(path)
@@ -92,7 +92,8 @@ def _table(rows: int, changed: int | None) -> Path:
 
 
 @functools.cache
-def _folder() -> Path:
+def folder_of_tables() -> Path:
+    """A folder beside all that is struck."""
     name = tempfile.mkdtemp(prefix="privol-kill-tables-")
     atexit.register(shutil.rmtree, name, ignore_errors=True)
     return Path(name)
