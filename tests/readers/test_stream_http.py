@@ -7,6 +7,7 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,14 @@ def test_servers_that_are_refused(server, how, path, says):
     server.how |= how
     with pytest.raises(StreamError, match=says):
         open_stream(f"{server.url(path)}?key={WORD}", target="y")
+
+
+@pytest.mark.parametrize("length", ["\xb2", "9" * 5000, "-1", "1_0", ""])
+def test_lengths_that_are_no_numbers_are_refused(length):
+    """Two of them ended in an error of Python."""
+    answer = SimpleNamespace(status=200, headers={"ETag": "x", "Content-Length": length})
+    with pytest.raises(PermissionError, match="or no length"):
+        http_files.HttpFile("http://host/rows.csv").known(answer)
 
 
 def test_passwords_are_those_of_netrc(server, tmp_path, monkeypatch):

@@ -95,7 +95,7 @@ class HttpFile(Place):
         size = headers.get("Content-Length", "")
         if answer.status == 206:
             size = headers.get("Content-Range", "").rpartition("/")[2]
-        if mark is None or not size.isdigit():
+        if mark is None or not re.fullmatch("[0-9]{1,18}", size):
             raise PermissionError(
                 "the server states neither ETag nor Last-Modified, or no length: whether the file has changed cannot "
                 "be known"
