@@ -440,6 +440,8 @@ def test_rows_come_to_a_command_as_they_are():
         ("print('[1, null]')", "released what is not a number: null"),
         ("print('[]')", "released nothing"),
         ("print('NaN')", "released nan as value 1"),
+        ("print(-10**400)", "released -inf as value 1"),
+        ("print('[' * 3000)", "printed what is not JSON"),
         ("import time; time.sleep(600)", "took longer than 0.5 s"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
 import shlex
@@ -101,7 +102,10 @@ def _of(rows: FloatArray) -> str:
 def _flat(value: Any, said: str) -> list[float]:
     """The numbers of a JSON value, in their order."""
     if isinstance(value, (bool, int, float)):
-        return [float(value)]
+        try:
+            return [float(value)]
+        except OverflowError:
+            return [math.inf if value > 0 else -math.inf]
     if isinstance(value, (list, dict)):
         inside = value.values() if isinstance(value, dict) else value
         return [number for one in inside for number in _flat(one, said)]
@@ -110,10 +114,9 @@ def _flat(value: Any, said: str) -> list[float]:
 
 def _parsed(line: str, said: str) -> list[float]:
     try:
-        value = json.loads(line)
-    except ValueError:
+        return _flat(json.loads(line), said)
+    except (ValueError, RecursionError):
         raise ProgramFailure(f"{said} printed what is not JSON: {line.strip()[:_SHOWN]!r}") from None
-    return _flat(value, said)
 
 
 @dataclass
