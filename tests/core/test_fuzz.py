@@ -74,6 +74,20 @@ def test_past_findings_in_records_are_handled(tmp_path):
     assert account.law(2**53 + 1, 1).slack > 1
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        *((kind, text) for kind in ("ledger", "guarantee", "model", "run") for text in (b"[" * 3000, b"9" * 5000)),
+        *((kind, b"x = " + text) for kind in ("schema",) for text in (b"[" * 3000, b"9" * 5000)),
+        *((kind, b'{"a":' * 3000 + b"\n") for kind in ("plan", "journal", "manifest", "current", "answers", "node")),
+        ("request", b"0" + b"[" * 3000),
+    ],
+)
+def test_what_is_nested_too_deep_or_has_too_many_digits_is_refused(tmp_path, kind, text):
+    """Python's parsers end in a RecursionError, or in a ValueError that is no error of the format."""
+    assert not RECORDS[kind].check(kind, text, tmp_path)
+
+
 RECORDS = {kind: each for each in (fuzz_records.TARGETS, fuzz_doors.TARGETS) for kind in each.checks}
 #: Directories that are laid out for each input.
 DIRECTORIES = ("plan", "journal", "checkpoint")

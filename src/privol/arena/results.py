@@ -81,7 +81,7 @@ class Results:
             found, self.streams = about["settings"], about["streams"]
         except FileNotFoundError as error:
             raise InvalidParameter(f"{self.folder} is not empty, and has no results of an arena") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise StateError(f"{self._about} is damaged: {error}") from error
         for name, value in self._settings.items():
             if found.get(name) != value:
@@ -101,7 +101,7 @@ class Results:
             try:
                 record = json.loads(line)
                 self.records[_key_of(record)] = record
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise StateError(f"{self._lines}, line {number}: is damaged: {error}") from error
 
     def _write_about(self) -> None:

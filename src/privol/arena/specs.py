@@ -112,7 +112,7 @@ def load_specs(path: str | os.PathLike[str], folder: str | os.PathLike[str] | No
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise StreamError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise StreamError(f"{path.name}: is not TOML: {error}") from error
     tables = found.pop("stream", None)
     if found or not isinstance(tables, list) or not tables:

@@ -132,7 +132,7 @@ def _load(path: str | os.PathLike[str]) -> Any:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as err:
         raise StreamError(f"ranges: {name} cannot be read: {err.strerror or err}") from err
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise StreamError(f"ranges: {name} is not JSON: {err}") from err
     if not isinstance(found, dict):
         raise StreamError(f'ranges: {name} must hold {{"column": [low, high], ...}}')

@@ -121,7 +121,7 @@ class Schema:
             raise StreamError(f"schema: {path.name or path} cannot be read: {err.strerror or err}") from err
         except UnicodeDecodeError as err:
             raise StreamError(f"schema: {path.name} is not text in UTF-8") from err
-        except tomllib.TOMLDecodeError as err:
+        except (ValueError, RecursionError) as err:  # as text of TOML, or a number of too many digits
             raise StreamError(f"schema: {path.name} is not TOML: {err}") from err
         return cls(**SchemaReader(path.name, partial).read(found))
 

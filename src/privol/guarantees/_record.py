@@ -587,7 +587,9 @@ class Guarantee:
         """
         try:
             record = json.loads(text, object_pairs_hook=_unique, parse_constant=lambda word: _refuse(f"holds {word}"))
-        except (TypeError, json.JSONDecodeError) as error:
+        except InvalidParameter:
+            raise
+        except (TypeError, ValueError, RecursionError) as error:
             raise InvalidParameter(f"guarantee record is not JSON text: {error}") from error
         return cls.from_record(record)
 

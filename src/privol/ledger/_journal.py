@@ -119,7 +119,7 @@ def read_journal(path: str | os.PathLike[str]) -> JournalRecords:
                 _refuse(target, f"is not a journal of format {FORMAT!r}")
             found = record.pop("sha256")
             whole = found == _digest(digest, record)
-        except (ValueError, TypeError, AttributeError, KeyError):
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
             if last or (b"\0" in line and size + len(line) + 1 == len(content)):
                 break  # cut short by a crash: it was never reported as written
             _refuse(target, f"line {number} is damaged")

@@ -218,7 +218,7 @@ def _index_columns(schema: Any) -> set[str]:
     try:
         listed = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
         return found | {name for name in listed if isinstance(name, str)}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return found
 
 

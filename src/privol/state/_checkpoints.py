@@ -74,7 +74,7 @@ class Checkpoints:
             record = json.loads((self.folder / PLAN).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise StateError(f"{self._directory}: {FOLDER}/{PLAN} cannot be read: {error}") from error
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise StateError(f"{self._directory}: {FOLDER}/{PLAN} is not of format {FORMAT!r}")

@@ -79,7 +79,7 @@ class Joined:
                 record = json.loads(path.read_text(encoding="utf-8"))
                 found[path.stem] = {"plan_id": str(record["plan_id"]), "settings": record["settings"]}
                 found[path.stem]["key"] = bytes.fromhex(record["key"]).hex()
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
                 raise StateError(f"{path} cannot be read: {error!r}") from error
         return found
 

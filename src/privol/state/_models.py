@@ -265,7 +265,7 @@ def read_record(directory: str | os.PathLike[str]) -> dict[str, Any]:
         _refuse(folder, f"{RECORD} cannot be read: {error}")
     try:
         record = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         _refuse(folder, f"{RECORD} is truncated or damaged: {error}")
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         _refuse(folder, f"{RECORD} is not a record of format {FORMAT!r}")

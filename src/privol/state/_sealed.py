@@ -114,7 +114,7 @@ class SealedRelease:
             if account["record"] != hashlib.sha256((folder / RECORD).read_bytes()).hexdigest():
                 return None
             account["plan_id"]
-        except (StateError, OSError, ValueError, KeyError, TypeError):
+        except (StateError, OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
         for place in (folder, self.directory):  # after a crash between the two, it is there already
             try:

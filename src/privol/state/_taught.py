@@ -77,7 +77,7 @@ class KnowsTaught:
                 "users": record.get("users"),  # older records do not state these two
                 "number": record.get("number"),
             }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StateError(f"{self._files.folder / TAUGHT}: cannot be read: {error!r}") from error
 
     @property

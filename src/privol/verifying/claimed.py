@@ -103,7 +103,7 @@ def journal_of(path: Path, account: Callable[..., _T]) -> tuple[Record, dict[str
             if said != digest or entry.get("number") != number:
                 raise Unreadable(f"{path}, line {number}: altered, or a line before it is missing")
             plans.setdefault(entry.get("plan_id", ""), []).append(entry)
-    except (ValueError, AttributeError, KeyError) as error:
+    except (ValueError, AttributeError, KeyError, RecursionError) as error:
         raise Unreadable(f"{path}, line {number}: damaged ({error})") from error
     return plans.pop("", [{}])[0], {plan: account(*each) for plan, each in plans.items()}
 
