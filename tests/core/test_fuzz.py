@@ -7,6 +7,7 @@ import tarfile
 from pathlib import Path
 
 import fuzz_doors
+import fuzz_lines
 import fuzz_records
 import fuzz_streams
 import pytest
@@ -78,9 +79,15 @@ def test_past_findings_in_records_are_handled(tmp_path):
     ("kind", "text"),
     [
         *((kind, text) for kind in ("ledger", "guarantee", "model", "run") for text in (b"[" * 3000, b"9" * 5000)),
-        *((kind, b"x = " + text) for kind in ("schema",) for text in (b"[" * 3000, b"9" * 5000)),
-        *((kind, b'{"a":' * 3000 + b"\n") for kind in ("plan", "journal", "manifest", "current", "answers", "node")),
+        *((kind, b"x = " + text) for kind in ("schema", "specs") for text in (b"[" * 3000, b"9" * 5000)),
+        *(
+            (kind, b'{"a":' * 3000 + b"\n")
+            for kind in ("plan", "journal", "manifest", "current", "answers", "node", "audit")
+        ),
+        ("audit", b"9" * 400),
         ("request", b"0" + b"[" * 3000),
+        ("web", b'HTTP/1.1 200 OK\r\nETag: "x"\r\nContent-Length: \xb2\r\n\r\n12'),
+        ("web", b'HTTP/1.1 206 OK\r\nETag: "x"\r\nContent-Range: bytes 0-0/' + b"9" * 5000 + b"\r\n\r\n1"),
     ],
 )
 def test_what_is_nested_too_deep_or_has_too_many_digits_is_refused(tmp_path, kind, text):
@@ -88,9 +95,11 @@ def test_what_is_nested_too_deep_or_has_too_many_digits_is_refused(tmp_path, kin
     assert not RECORDS[kind].check(kind, text, tmp_path)
 
 
-RECORDS = {kind: each for each in (fuzz_records.TARGETS, fuzz_doors.TARGETS) for kind in each.checks}
+RECORDS = {
+    kind: each for each in (fuzz_records.TARGETS, fuzz_doors.TARGETS, fuzz_lines.TARGETS) for kind in each.checks
+}
 #: Directories that are laid out for each input.
-DIRECTORIES = ("plan", "journal", "checkpoint")
+DIRECTORIES = ("plan", "journal", "checkpoint", "seen")
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -48,7 +48,7 @@ def test_a_message_whose_record_the_power_cut_short_never_left(tmp_path):
     path, rows = tmp_path / "sent.log", np.arange(6.0).reshape(3, 2)
     sent = _Sent(path)
     for round_ in (1, 2):
-        sent.check(round_, rows[round_ :][:1])
+        sent.check(round_, rows[round_:][:1])
     sent.close()
     content = path.read_bytes()
     for zeros in (1, 8, 20, 39):
