@@ -105,7 +105,8 @@ class Campaign:
         """
         jobs = list(self._all().items())
         if self.thing is not None:
-            yield DENSE, self.thing, 1, 1 if self.share >= 0.5 else max(1, round(0.2 / self.share))
+            name = self.thing.name if self.thing.slow else DENSE
+            yield name, self.thing, 1, 1 if self.share >= 0.5 else max(1, round(0.2 / self.share))
             return
         if self.share < 0.5:
             step = max(1, round(0.2 / self.share))
@@ -273,7 +274,7 @@ def torn(campaign: Campaign, tally: Tally) -> None:
 
 def lost(campaign: Campaign, tally: Tally, mutant: str | None = None) -> None:
     """At each call what the disk keeps besides changes from one kind of run to the next; one of them has all."""
-    order = {name: k for k, name in enumerate(JOBS)}
+    order = {name: k for k, name in enumerate([*JOBS, *KEPT_THINGS])}
 
     def arms(name: str, call: int) -> Iterator[Arm]:
         all_of_them = mutant is not None or name == DENSE
@@ -505,18 +506,18 @@ def mutants(names: list[str], share: float, seed: int) -> list[Tally]:
 
 
 def figures(files: list[Path]) -> tuple[list[Tally], list[Tally]]:
-    """What campaigns have printed; figures of one class are added up."""
-    both: list[dict[str, Tally]] = [{}, {}]
+    """What campaigns have printed; figures of one class at one commit are added up."""
+    classes: dict[tuple[str, str], Tally] = {}
+    broken: list[Tally] = []
     for path in files:
-        for kind, read in zip(both, json.loads(path.read_text()).values(), strict=True):
-            for one in (Tally(**values) for values in read):
-                before = kind.setdefault(one.name, Tally(one.name, commit=one.commit))
-                if before.commit != one.commit:
-                    raise SystemExit(f"{one.name}: figures of the commits {before.commit} and {one.commit}")
-                for name in ("cases", "struck", "resumed", "refused", "violations", "seconds"):
-                    setattr(before, name, getattr(before, name) + getattr(one, name))
+        read = json.loads(path.read_text())
+        broken += [Tally(**values) for values in read["mutants"]]
+        for one in (Tally(**values) for values in read["classes"]):
+            before = classes.setdefault((one.name, one.commit), Tally(one.name, commit=one.commit))
+            for name in ("cases", "struck", "resumed", "refused", "violations", "seconds"):
+                setattr(before, name, getattr(before, name) + getattr(one, name))
     order = [words for words, _ in CLASSES.values()]
-    return sorted(both[0].values(), key=lambda t: order.index(t.name)), list(both[1].values())
+    return sorted(classes.values(), key=lambda t: order.index(t.name)), broken
 
 
 def table(found: list[Tally], broken: list[Tally], seed: int) -> list[str]:

@@ -43,6 +43,7 @@ class Thing:
     title: str
     shared = False
     seed = None
+    slow = False  # then the disk keeps one thing more at a call, in turns, and not each
 
     def prepare(self) -> None:
         """Make what all processes use."""
@@ -156,17 +157,17 @@ def _questions(count: int) -> list[bytes]:
 class OfNode(Thing):
     """Node 1 of a ring, which answers a server's questions up to the model."""
 
-    name, title, nodes, number = "node", "nodes of networks", 4, 1
+    name, title, nodes, number, slow = "node", "nodes of networks", 4, 1, True
 
     def prepare(self) -> None:
         assert self.questions
 
     def node(self, folder: Path, number: int) -> KeptNode:
-        learner = DOLA(epsilon=4.0, horizon=64, nodes=self.nodes, topology="ring", batch=4, x_bound=2.0)
+        learner = DOLA(epsilon=4.0, horizon=32, nodes=self.nodes, topology="ring", batch=4, x_bound=2.0)
         return KeptNode(folder, learner, node=number, n_features=DIM, classes=(0, 1))
 
     def rows(self, number: int) -> Any:
-        X = np.random.default_rng(0).normal(size=(64, DIM)) / 2
+        X = np.random.default_rng(0).normal(size=(32, DIM)) / 2
         return open_stream((X[number :: self.nodes], (X[number :: self.nodes, 0] > 0).astype(int)), classes=(0, 1))
 
     @functools.cached_property

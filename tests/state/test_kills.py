@@ -32,6 +32,7 @@ def campaign(*words):
     return json.loads(done.stdout)
 
 
+THINGS = ("device", "node", "registry", "fit")
 CLASSES = ("kill", "interrupt", "torn", "lost", "failing", "room", "damaged", "forked", "rivals")
 
 
@@ -44,6 +45,15 @@ def test_the_kill_campaign_finds_no_violation():
         assert each["struck"] + each["refused"] > 0, each["name"]
 
 
+def test_what_is_kept_besides_runs_is_killed_without_a_violation():
+    words = [word for name in THINGS for word in ("--only", name)]
+    found = campaign(*words, "--share", "0.008")["classes"]
+    assert len(found) == len(THINGS)
+    for each in found:
+        assert each["violations"] == [], each["name"]
+        assert each["struck"] > 0, each["name"]
+
+
 def test_the_campaign_detects_broken_code():
     """Without the sync of files, folders or the journal, and with a ledger that forgets."""
     mutants = ("files", "folders", "journal", "ledger")
@@ -54,17 +64,42 @@ def test_the_campaign_detects_broken_code():
         assert each["violations"], each["name"]
 
 
+def rows_of(text):
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    return [row for row in cells if "---" not in row[0]]
+
+
+def number(cell):
+    return int(cell.replace(",", "").replace("*", ""))
+
+
 def test_the_page_has_the_campaigns_figures():
     text = ROOT.joinpath("docs", "reliability.md").read_text(encoding="utf-8")
     table = re.search(r"<!-- kills: tools/kill_campaign.py -->\n(.*?)<!-- end of kills -->", text, re.DOTALL)[1]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
-    figures = {row[0]: row[1:] for row in rows if "trouble" not in row and "---" not in row[0] and len(row) == 6}
-    assert len(figures) == 9
-    assert all(row[-1] == "0" for row in figures.values()), "a violation is to be mended, not published"
-    assert int(figures["kill -9 at a random instant"][1].replace(",", "")) >= 1000
-    mutants = [row for row in rows if row[0].startswith("without the sync of")]
+    figures = [row for row in rows_of(table) if len(row) == 7 and row[0] != "trouble"]
+    assert len({row[0] for row in figures}) == len(CLASSES) + len(THINGS) + 1
+    assert all(row[-1] == "0" for row in figures), "a violation is to be mended, not published"
+    *each, whole = figures
+    kills = [row for row in each if re.match("kill|power|three processes", row[0]) or "all kills" in row[0]]
+    assert number(whole[3]) == sum(number(row[3]) for row in kills) >= 8000
+    mutants = [row for row in rows_of(table) if row[0].startswith("without the sync of")]
     assert len(mutants) == 3
-    assert all(int(row[2].replace(",", "")) > 0 for row in mutants)
+    assert all(number(row[2]) > 0 for row in mutants)
+
+
+def test_the_page_says_how_many_processes_were_killed():
+    """Over all its tables: killed, or without power."""
+    text = ROOT.joinpath("docs", "reliability.md").read_text(encoding="utf-8")
+    total, heading = 0, [""]
+    for row in rows_of(text):
+        if any("killed" in cell for cell in row[1:]) and not row[0].startswith("**"):
+            heading = row
+        elif row[0].startswith("**killed"):
+            total += number(row[3])
+        elif len(row) == len(heading) and row[0] not in ("trouble", "mutant", "kind"):
+            total += sum(number(cell) for name, cell in zip(heading, row, strict=True) if "killed" in name)
+    assert f"In all, {total:,} processes were killed or lost power" in text
+    assert total >= 10_000
 
 
 @pytest.mark.mpi
