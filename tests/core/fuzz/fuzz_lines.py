@@ -229,7 +229,7 @@ class _Sock:
 
 
 class _Server:
-    """Gives one answer after another, and none in the end; it has no time for the reader to wait."""
+    """Gives one answer after another, and none in the end."""
 
     def __init__(self, answers: list[bytes]) -> None:
         self._answers = iter(answers)
@@ -245,11 +245,25 @@ class _Server:
         return answer
 
 
+class _Clock:
+    """Time that goes by with every look at it."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        self._now += 20.0
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        """Nobody waits."""
+
+
 @contextmanager
 def _web(data: bytes) -> Iterator[http_files.HttpFile]:
     file = http_files.HttpFile("http://host/t.csv")
     file._opener = _Server(data.split(_BREAK))  # type: ignore[assignment]
-    with mock.patch.object(http_files, "PATIENCE", 0.05), mock.patch.object(http_files, "PAUSE", 0.0):
+    with mock.patch.object(http_files, "time", _Clock()):
         yield file
 
 
