@@ -11,6 +11,7 @@ import fuzz_lines
 import fuzz_records
 import fuzz_streams
 import pytest
+from places import ROOT
 
 from privol import ObjectivePerturbation
 from privol._values import labels_of
@@ -113,6 +114,15 @@ def test_mutated_records(tmp_path, kind):
             targets.check(kind, data, tmp_path)
         except Exception as error:
             raise AssertionError(f"{data!r}: {error!r}") from error
+
+
+def test_every_kind_has_a_corpus_and_a_row_of_the_page():
+    kinds = {*fuzz_streams.CHECKS, *RECORDS}
+    assert {path.name.removesuffix(".tar.xz") for path in CORPORA.iterdir()} == kinds
+    text = ROOT.joinpath("docs", "reliability.md").read_text(encoding="utf-8").split("## Fuzzing")[1]
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ") and "---" not in line]
+    named = [name.strip("`") for row in rows[1:] for name in row[1].split(", ")]
+    assert sorted(named) == sorted([*kinds, "none"])  # one is of C, and keeps none
 
 
 @pytest.mark.filterwarnings("ignore")
