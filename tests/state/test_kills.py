@@ -90,14 +90,12 @@ def test_the_page_has_the_campaigns_figures():
 def test_the_page_says_how_many_processes_were_killed():
     """Over all its tables: killed, or without power."""
     text = ROOT.joinpath("docs", "reliability.md").read_text(encoding="utf-8")
-    total, heading = 0, [""]
-    for row in rows_of(text):
-        if any("killed" in cell for cell in row[1:]) and not row[0].startswith("**"):
-            heading = row
-        elif row[0].startswith("**killed"):
-            total += number(row[3])
-        elif len(row) == len(heading) and row[0] not in ("trouble", "mutant", "kind"):
-            total += sum(number(cell) for name, cell in zip(heading, row, strict=True) if "killed" in name)
+    total = 0
+    for table in re.findall(r"(?m)(?:^\|.*\n)+", text):
+        heading, *rows = rows_of(table)
+        struck = [k for k, name in enumerate(heading) if re.search("processes killed|launchers killed", name)]
+        total += sum(number(row[k]) for row in rows for k in struck)
+        total += sum(number(row[3]) for row in rows if row[0].startswith("**killed"))
     assert f"In all, {total:,} processes were killed or lost power" in text
     assert total >= 10_000
 
