@@ -32,7 +32,6 @@ KINDS = ("gdp", "pure", "approximate", "none")
 UNITS = ("row", "user")
 """Whom the figures are of: one row, or all rows of one user."""
 
-
 _FORMAT = "privol.guarantee"
 #: Fields that are left out if they hold nothing, so that releases that do not know them can read the record.
 _YOUNGER = ("leakage", "slack", "user_separation", "user_factor", "users_fixed")
