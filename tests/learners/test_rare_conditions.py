@@ -39,6 +39,14 @@ def test_so_it_is_of_a_run(learner):
     assert DELTA_TOO_LARGE not in conditions(0.0099)
 
 
+def test_a_leader_of_sums_promises_a_release_after_every_row():
+    """Sums are released at every step, whatever models are made of them."""
+    made = PQFTL(horizon=100, release=50)
+    plan = made.calibrate(3, 100)
+    found = made.guarantee_of(plan, private=True, bit_source="a test")
+    assert (plan.releases.count, found.releases) == (2, 100)
+
+
 def test_so_it_is_of_a_prefix_sum():
     assert DELTA_TOO_LARGE in PrefixSum(dim=2, horizon=100, delta=0.05).guarantee_.conditions
     assert DELTA_TOO_LARGE not in PrefixSum(dim=2, horizon=100, delta=1e-6).guarantee_.conditions
