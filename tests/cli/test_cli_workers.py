@@ -93,7 +93,7 @@ def test_a_record_that_verify_finds_to_hold(name, capped, files):
     assert checked.exit_code == OK, checked.output
     assert record["guarantee"]["private"]
     assert record["guarantee"]["rows_per_user"] == (2 * len(SIZES) if capped else None)
-    assert ("epsilon of users" in checked.output) == capped
+    assert ("rows of users" in checked.output) == capped
 
 
 @pytest.mark.parametrize("name", ["dpftrl", "pqftl"])

@@ -53,7 +53,7 @@ SENTENCE = (
     '"{adjacency}") against whoever does not know that order; users ~ do not count, nor do several rows of one user, '
     "and of fewer users it does not hold.>?"
 )
-_UNIT = (
+_WHOSE = (
     "one row; <several rows of one person are not protected as one.|of {user} {cap} <is|are> learnt{apart}, and "
     "replacing ~ covered by <{mu1}-GDP, >?(epsilon, delta) = ({e1}, {d1}), <by group privacy|{times} times the mu of "
     "one row>; {fixed}>",
@@ -146,7 +146,7 @@ def figures_of(text: str, form: str, said: Record, accounts: Sequence[Record]) -
     accounts : sequence of dict
         Those of the accounts that it is about: it may have the horizon and the releases of each, and any conditions.
     """
-    form = form.replace("{unit}", _UNIT[said["unit"] == "user"])
+    form = form.replace("{unit}", _WHOSE[said["unit"] == "user"])
     form = form.replace("{fixed}", _FIXED[said.get("users_fixed", True)])
     facts, number, form = _facts(said, accounts), count(), re.escape(form)
     for sign, means in ("<", "(?:"), (">", ")"), (r"\|", "|"), (r"\?", "?"), (r"\~", rf"(?:(?!{_PROMISE})\D)*?"):
