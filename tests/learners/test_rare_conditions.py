@@ -10,7 +10,8 @@ import pytest
 from privol import DOLA, DPFTRL, NOGD, PIGD, AdaptiveFTRL, OutputPerturbation, SparseDOLA
 from privol.encoding.users_taught import factor_of_all
 from privol.guarantees import DELTA_TOO_LARGE
-from privol.learners import PQFTL, AgnosticBANCO, ObjectivePerturbation
+from privol.learners import PGIGA, PQFTL, AgnosticBANCO, ObjectivePerturbation
+from privol.ledger import Ledger
 from privol.prefix import PrefixSum
 
 
@@ -96,3 +97,32 @@ def test_steps_of_sparse_nodes_are_measured_by_their_radius():
     words = {"nodes": 4, "epsilon": 2.0, "gradient_bound": 1.0, "randomizer": "gaussian", "batch": 5}
     sparse = SparseDOLA(radius=3.0, **words).calibrate(3, 1000)
     assert sparse.length == DOLA(radius=1.5, **words).calibrate(3, 1000).length
+
+
+@pytest.mark.parametrize("learner", [PIGD, PGIGA])
+def test_a_single_release_that_comes_early_is_charged_in_full(learner, rows):
+    """Its noise and its sensitivity are those of its own row: their ratio is the whole budget, as at the horizon."""
+    X, y = rows
+    run = learner(horizon=1000, release="last", random_state=1).partial_fit(X[:20], y[:20], classes=[0, 1]).close()
+    (account,) = run.ledger_.accounts
+    assert account.counts()[:2] == (20, 1)
+    assert account.counts()[2] == pytest.approx(run.guarantee_.mu**2, rel=1e-9)
+
+
+def test_the_published_noise_has_no_early_release(rows):
+    """It is calibrated for one row, and a run that ends before has none for its model."""
+    X, y = rows
+    words = {"calibration": "published", "horizon": 1000, "release": "last", "l2": 0.1, "random_state": 1}
+    run = PIGD(**words).partial_fit(X[:20], y[:20], classes=[0, 1]).close()
+    assert run.ledger_.accounts[0].counts() == (20, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [({"random_state": 1}, "NOT PRIVATE"), ({"epsilon": math.inf}, "NO PRIVACY")]
+)
+def test_one_run_without_secret_noise_says_so_of_all(words, said, rows):
+    ledger = Ledger()
+    PIGD(ledger=ledger).fit(*rows)
+    assert ledger.sentence().startswith("Differential privacy")
+    PIGD(ledger=ledger, **words).fit(*rows)
+    assert ledger.sentence().startswith(said)
