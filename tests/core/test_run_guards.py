@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from ciphers import watch
 
-from privol import DPFTRL, NOGD, PIGD, PQFTL
+from privol import DPFTRL, LDPSGD, NOGD, PIGD, PQFTL, BanditMIOGD
 from privol._core._noise import Source
-from privol.errors import StateError
+from privol.errors import InvalidParameter, StateError
 from privol.geometry import L2Ball
 from privol.losses import Custom
 from privol.noise import granularity
+from privol.noise.bits import make_source
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.uniform(-0.5, 0.5, (12, 2)), RNG.uniform(-0.5, 0.5, 12)
@@ -122,3 +124,21 @@ def test_extra_words_are_those_of_the_coordinate():
     far = 2.0**60 * granularity(1.0)  # no double decides it
     source.add(np.array([0.0, far, 0.0, far]), 1.0, stream=0, row=7, decide=decide)
     assert asked == [source.words(stream=0, level=1, block=block, row=7) for block in (1, 3)]
+
+
+@pytest.mark.parametrize("kind", [PIGD, NOGD, DPFTRL, PQFTL, LDPSGD, BanditMIOGD])
+def test_a_run_with_noise_needs_a_source_of_it(kind):
+    learner = kind()
+    with pytest.raises(InvalidParameter, match="a source"):
+        learner.build(learner.calibrate(3, 100), None)
+
+
+@pytest.mark.parametrize("kind", [LDPSGD, BanditMIOGD])
+def test_a_report_is_as_long_as_what_it_reports(kind):
+    plan, other = (LDPSGD(epsilon=4.0).calibrate(n_features, 100) for n_features in (3, 5))
+    learner = kind(epsilon=4.0) if kind is LDPSGD else kind()
+    wrong = replace(plan if kind is LDPSGD else learner.calibrate(3, 100), report=other.report)
+    with pytest.raises(
+        InvalidParameter, match=r"the report (has 6 coordinates, the model 4|must be of 1 numbers, found 6)"
+    ):
+        learner.build(wrong, make_source(1))
