@@ -281,7 +281,8 @@ class LiveRun:
             if not last and self._rows.qsize() >= _MOST:
                 time.sleep(_LOOK)
                 continue
-            self._ended = self._ended or last
+            if last:
+                self._ended = True
             self._rows.put(row)
             if last or not self._ended:
                 return
