@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._validate import choice, integer, number
-from .calibration import Budget, ReleaseSchedule, WrappedCalibration, calibrate_wrapped
+from .calibration import Budget, ReleaseSchedule, WrappedCalibration, calibrate_wrapped, wrapped_record
 from .errors import BudgetExceeded, InvalidParameter, PrivacyWarning, StateError
 from .geometry import L2Ball
 from .guarantees import ADJACENCIES, DELTA_TOO_LARGE, Guarantee, square_up, weaknesses
@@ -81,6 +81,8 @@ class POCP:
     plan_ : WrappedCalibration
     guarantee_ : Guarantee
     ledger_ : Ledger
+    account_ : Account
+        Its spending, in :attr:`ledger_`.
     n_rows_, n_releases_ : int
 
     Notes
@@ -176,8 +178,8 @@ class POCP:
         self._spent, self._ended = 0.0, ""
         self._lock = threading.Lock()
         self.ledger_ = Ledger(adjacency=adjacency) if ledger is None else ledger
-        self._account = self.ledger_.open(learner="POCP", guarantee=self.guarantee_)
-        self._account.attach(lambda: (self.n_rows_, self.n_releases_, self._spent), self._end)
+        self.account_ = self.ledger_.open(learner="POCP", guarantee=self.guarantee_)
+        self.account_.attach(lambda: (self.n_rows_, self.n_releases_, self._spent), self._end)
 
     def learn(self, row: Any) -> FloatArray | None:
         """Learn one row; return the iterate released after it, or None if there is none.
@@ -223,7 +225,24 @@ class POCP:
     def close(self) -> None:
         """End the run: its ledger counts the releases, and the state is forgotten."""
         self._end("the run is closed; another one pays again")
-        self._account.close()
+        self.account_.close()
+
+    # ---- what it claims, for privol verify -----------------------------------------------------------------
+
+    @property
+    def parameters_(self) -> dict[str, Any]:
+        """The parameters that noise follows from. Public."""
+        given = {"radius": self._ball.radius, "epsilon": self.guarantee_.epsilon(), "delta": self.guarantee_.delta}
+        return given | {"horizon": self._horizon, "adjacency": self.guarantee_.adjacency}
+
+    @property
+    def mechanism_(self) -> dict[str, Any] | None:
+        """What ``privol verify`` computes the guarantee from, the declared sensitivities in it; None without noise.
+
+        Public.
+        """
+        words: dict[str, Any] = {"radius": self._ball.radius, "adjacency": self.guarantee_.adjacency}
+        return wrapped_record(self.plan_, dim=len(self.point_), **words)
 
     # ---- the release ---------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import signal
 import numpy as np
 import pytest
 from flower_tools import ConfigRecord, Context, Error, LoopGrid, Message, RecordDict, ask
+from forged import caught, change_run
 
 import privol
 from privol import DOLA, NOGD, SparseDOLA, _files
@@ -19,6 +20,7 @@ from privol.flower._kept_node import _HEAD, pack_step
 from privol.losses import Huber
 from privol.state import load_model
 from privol.topology import MatchingCycle, RandomMatching, erdos_renyi, ring
+from privol.verifying import verdict, verify
 
 FEATURES, ROWS = 3, 50
 CASES = {
@@ -125,6 +127,23 @@ def test_the_model_is_that_of_one_process(name, tmp_path):
     assert [dict(each["privol"]) for each in found[: federation.nodes]] == [
         {"node": k.to_bytes(8, "little")} for k in range(federation.nodes)
     ]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_node_claims_is_checked(name, tmp_path, monkeypatch):
+    monkeypatch.setitem(CASES, name, (CASES[name][0], {**CASES[name][1], "random_state": None}))
+    federation = Federation(tmp_path, name)
+    relay(federation.grid(), federation.network, pause=0.001)
+    for k in range(federation.nodes):
+        run = tmp_path / f"node-{k}" / "run"
+        assert verdict(verify(run)) == "holds"
+    change_run(run, lambda record: record["mechanism"]["noise"].update(less(**record["mechanism"]["noise"])))
+    assert f"{CASES[name][0].__name__}: noise" in caught(run)
+
+
+def less(scale, threshold=None, **noise):
+    """A part in 100,000 less noise."""
+    return {"scale": scale * (1 - 1e-5)} if threshold is None else {"threshold": threshold + 2**64 // 10**5}
 
 
 def test_noise_is_in_what_nodes_send(tmp_path):

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 PACKAGE = ROOT / "src" / "privol"
 CONCRETE = {"Logistic", "Hinge", "SmoothHinge", "Squared", "Absolute", "Huber", "Softmax", "Custom"}
 #: The module that binds the user's own losses, and the checker of runs, which by design shares no code with the rest.
-CHECKER = {f"verifying/{name}.py" for name in ("checker", "claimed", "mechanisms")}
+CHECKER = {f"verifying/{name}.py" for name in ("checker", "mechanisms")}
 EXCEPT = {"_core/_losses.pyx", "_core/_losses.pxd", *CHECKER}
 #: Code that distinguishes losses; the recipe in the docstring of ``losses/__init__.py`` must name all of it.
 ROOM = re.compile(r"losses/|_core/c/losses/|_vocabulary\.py$")

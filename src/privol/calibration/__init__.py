@@ -41,7 +41,7 @@ from ._participation import (
 )
 from ._plans import RunPlan
 from ._problem import EPSILON, Budget, Problem, epsilon_of, stated_epsilon
-from ._records import mechanism_record, offline_record, sums_record
+from ._records import mechanism_record, offline_record, sums_record, wrapped_record
 from ._reports import (
     RANDOMIZERS,
     Proxy,
@@ -142,4 +142,5 @@ __all__ = [
     "stated_epsilon",
     "sums_record",
     "users_of",
+    "wrapped_record",
 ]

@@ -25,8 +25,9 @@ from ._plans import RunPlan
 from ._problem import Problem
 from ._reports import ReportNoise
 from ._sums import SumCalibration
+from ._wrapped import WrappedCalibration
 
-__all__ = ["mechanism_record", "offline_record", "sums_record"]
+__all__ = ["mechanism_record", "offline_record", "sums_record", "wrapped_record"]
 
 
 def mechanism_record(plan: RunPlan, ended: int | None = None) -> dict[str, Any] | None:
@@ -158,6 +159,24 @@ def sums_record(epochs: Epochs, *, gram: bool, bound: float, adjacency: str, lea
         "mu": epochs.mu,
         **_epochs(epochs),
     }
+
+
+def wrapped_record(plan: WrappedCalibration, *, dim: int, radius: float, adjacency: str) -> dict[str, Any] | None:
+    """Return the public record of iterates of a user's own algorithm; None as for :func:`mechanism_record`.
+
+    Parameters
+    ----------
+    plan : WrappedCalibration
+    dim : int
+    radius : float
+        Of the ball into which iterates are scaled.
+    adjacency : str
+    """
+    if math.isinf(plan.mu) or not len(plan.rows):
+        return None
+    noise = {"rows": plan.rows.tolist(), "declared": plan.declared.tolist(), "std": plan.stds.tolist()}
+    common = {"kind": "declared iterates", "adjacency": adjacency, "dimension": dim, "radius": radius}
+    return common | {"rows": plan.releases.horizon, "noise": noise, "mu": plan.mu}
 
 
 def _of_problem(problem: Problem) -> dict[str, Any]:

@@ -31,6 +31,8 @@ class WrappedCalibration:
     releases : ReleaseSchedule
     rows : ndarray of int64
         Rows after which an iterate is released.
+    declared : ndarray of float64
+        The sensitivity that is declared for each of them.
     sensitivities : ndarray of float64
         What is charged for each of them: as declared, but no more than the ball is wide, with what projecting rounds.
     stds : ndarray of float64
@@ -41,6 +43,7 @@ class WrappedCalibration:
 
     releases: ReleaseSchedule
     rows: NDArray[np.int64]
+    declared: NDArray[np.float64]
     sensitivities: NDArray[np.float64]
     stds: NDArray[np.float64]
     mu: float
@@ -81,12 +84,12 @@ def calibrate_wrapped(
     widest = 2.0 * radius
     # both runs are scaled into the ball in double precision
     projected = 2.0 * (scaled_excess(dim) + 4 * UNIT) * radius
-    charged = np.array([
-        min(number(sensitivity=declared(int(row)), at_least=_SMALL, at_most=_LARGE), widest) * UP + projected
-        for row in rows
-    ])  # fmt: skip
+    said = np.array([number(sensitivity=declared(int(row)), at_least=_SMALL, at_most=_LARGE) for row in rows])
+    charged = np.minimum(said, widest) * UP + projected
     if budget.noiseless or not len(rows):
-        return WrappedCalibration(releases, rows, charged, np.zeros(len(rows)), math.inf if budget.noiseless else 0.0)
+        return WrappedCalibration(
+            releases, rows, said, charged, np.zeros(len(rows)), math.inf if budget.noiseless else 0.0
+        )
     weights = 1.0 / rows if shape == "paper" else charged ** (2.0 / 3.0 if shape == "lipschitz" else 0.5)
     gain = math.sqrt(math.fsum((charged / weights) ** 2)) / budget.mu * UP
-    return WrappedCalibration(releases, rows, charged, gain * weights * UP, budget.mu)
+    return WrappedCalibration(releases, rows, said, charged, gain * weights * UP, budget.mu)

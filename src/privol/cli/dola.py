@@ -186,24 +186,15 @@ def _rows(ranks: Any, files: tuple[str, ...], options: dict[str, Any], nodes: in
 def _describe(
     made: Any, opened: Any, inputs: dict[str, Any], ranks: Any, seconds: float, sent: Any, resumed: bool
 ) -> dict[str, Any]:
-    from .. import __version__
-    from ..calibration import mechanism_record
     from ..guarantees import weaknesses
-    from ..state import describe_parameters
-    from .records import figures_of
+    from ..state import network_record
 
     guarantee, plan = made.guarantee_, made.plan_
-    mechanism = mechanism_record(plan)
     rows = plan.horizon
     return {
-        "format": "privol.network-run",
-        "version": 1,
-        "privol": __version__,
-        "status": "complete",
+        **network_record(made, plan),
         "resumed": resumed,
         "source": opened.source,
-        "learner": type(made).__name__,
-        "parameters": describe_parameters(made),
         "inputs": inputs,
         "rows": rows,
         "features": opened.n_features,
@@ -212,12 +203,7 @@ def _describe(
         "rounds": plan.rounds,
         "ranks": ranks.size,
         "model_private": guarantee.private and guarantee.kind != "none",
-        "summary": guarantee.summary(),
         "warnings": list(weaknesses(guarantee, rows=rows)),
-        "guarantee": guarantee.to_record(),
-        "mechanism": None if mechanism is None else {"first_row": 1, **mechanism},
-        "budget": {"delta": guarantee.delta, "reserved": figures_of(guarantee.mu, guarantee.epsilon())},
-        "sentence": guarantee.sentence(),
         "between_nodes": made.communication_,
         "between_ranks": {"messages": int(sent[:, 0].sum()), "bytes": int(sent[:, 1].sum())},
         "consensus_distance": made.consensus_distance_,

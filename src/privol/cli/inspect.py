@@ -145,7 +145,7 @@ def _show_outlook(
             show(outlook_report(found))
 
 
-_PRIVATE = ("epsilon", "delta", "adjacency", "drop", "cross", "columns", "ledger", "seed")
+_PRIVATE = ("epsilon", "delta", "adjacency", "drop", "cross", "columns", "ledger", "out", "seed")
 
 
 @click.command(
@@ -183,6 +183,7 @@ _PRIVATE = ("epsilon", "delta", "adjacency", "drop", "cross", "columns", "ledger
     help="Journal that the cost is added to, within the limit that it has; made if there is none. privol account "
     "L.jsonl RUN adds it to what a run cost.",
 )
+@click.option("--out", metavar="DIR", help="Folder for the schema and what it claims, which privol verify DIR checks.")
 @click.option("--seed", type=int, help="Reproducible noise, for tests: the schema says that it is NOT PRIVATE.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def info(file: str | None, private: bool, as_json: bool, **options: Any) -> None:
@@ -243,6 +244,7 @@ def info(file: str | None, private: bool, as_json: bool, **options: Any) -> None
 def _learn_schema(file: str, as_json: bool, given: Mapping[str, Any]) -> None:
     from ..encoding import PrivateEncoder
     from ..ledger import as_json as finite
+    from ..state import check_free, save_run
     from ..streams import learn_schema
 
     if "rows" in given:
@@ -253,9 +255,14 @@ def _learn_schema(file: str, as_json: bool, given: Mapping[str, Any]) -> None:
     columns = [name.strip() for name in given["columns"].split(",")] if "columns" in given else None
     words = {word: given[word] for word in ("target", "header", "sep", "encoding", "format") if word in given}
     journal = Path(given["ledger"]) if "ledger" in given else None
+    folder = Path(given["out"]) if "out" in given else None
+    if folder is not None:
+        check_free(folder)
     try:
         with nullcontext() if journal is None else closing(_open_ledger(journal, encoder.adjacency)) as encoder.ledger:
             schema = learn_schema(file, encoder, columns=columns, **words)
+            if folder is not None:
+                save_run(encoder, folder)
     except BaseException as error:
         note = spent_note(encoder, "schema", journal)
         if note is not None:

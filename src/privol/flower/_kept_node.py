@@ -18,7 +18,7 @@ from .._files import LockFile, sync_folder, write_atomically
 from .._validate import integer
 from ..errors import InvalidMessage, InvalidParameter, StateError
 from ..learners import DOLA, SparseDOLA
-from ..state import State, load_model
+from ..state import State, load_model, network_record
 from ._carried import LARGEST, Carried, Waiting, heard_by
 from ._contents import RowFailure, content_of, flwr_app, guarded, record_of
 
@@ -47,6 +47,8 @@ class Network:
 
     Attributes
     ----------
+    plan : RunPlan
+        The noise, and all that it follows from.
     nodes, rounds, dim : int
         Nodes, their rounds, and coordinates of a message.
     steps : int
@@ -64,7 +66,7 @@ class Network:
         self.nodes = self.schedule.n_nodes
         if self.nodes < 2:
             raise InvalidParameter(f"a network has at least 2 nodes, found {self.nodes}")
-        plan = learner.calibrate(self.n_features, horizon)
+        self.plan = plan = learner.calibrate(self.n_features, horizon)
         self.rounds, self.dim = int(plan.rounds), int(plan.problem.dim)
         self.rows = horizon // integer(epochs=learner.epochs, at_least=1)
         if self.rows < self.nodes:
@@ -146,7 +148,7 @@ class KeptNode:
     directory : path
         Of this node alone: **secret** while the run lasts (the key of its noise is below). Made if it does not exist;
         its parent must. In the end ``run/model.npz`` and ``run/model.json`` hold the network's model, with the
-        guarantee of this node's rows.
+        guarantee of this node's rows, and ``privol verify`` checks ``run``.
     learner : DOLA or SparseDOLA
         New in every process, always with the same parameters: epsilon and all else are the owner's. ``horizon``: all
         uses of the rows of all nodes.
@@ -320,7 +322,10 @@ class KeptNode:
         return self._model(found)
 
     def _model(self, learner: Any) -> FloatArray:
-        """The network's model and the mean of its models, with their intercepts."""
+        """The network's model and the mean of its models, with their intercepts; what the run claims is written."""
+        record = {**network_record(learner, self.network.plan), "ranks": 1}
+        content = json.dumps(record, indent=1, allow_nan=False).encode() + b"\n"
+        write_atomically(self.directory / "run" / "run.json", content)
         parts = (learner.coef_, learner.intercept_, learner.average_coef_, learner.average_intercept_)
         return np.concatenate([np.ravel(part) for part in parts])
 

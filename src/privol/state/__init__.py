@@ -7,7 +7,7 @@ release one model and cannot resume.
 """
 
 from ._checkpoints import RELEASED
-from ._claims import claims_of, fit_record, run_record, save_run
+from ._claims import check_free, claims_of, fit_record, network_record, run_record, save_run
 from ._kept_run import State
 from ._models import (
     FORMAT,
@@ -27,11 +27,13 @@ __all__ = [
     "VERSION",
     "SealedRelease",
     "State",
+    "check_free",
     "claims_of",
     "describe_parameters",
     "fit_record",
     "load_learner",
     "load_model",
+    "network_record",
     "read_record",
     "run_record",
     "save_model",

@@ -12,19 +12,16 @@ from typing import Any, Protocol, runtime_checkable
 
 from .. import __version__
 from .._files import write_atomically
-from ..calibration import mechanism_record
+from ..calibration import RunPlan, mechanism_record
 from ..encoding import PrivateEncoder, encoding_record
 from ..errors import StateError
 from ..guarantees import Guarantee, compose_gdp, gdp_epsilon
-from ..learners import OfflineLearner, OnlineLearner
+from ..learners import DOLA, OfflineLearner, OnlineLearner, SparseDOLA
 from ..learners.views import account_of, mechanism_of
 from ..ledger import Account, Ledger
-from ..prefix import PrefixSum, SymmetricSum
 from ._models import Estimator, Learner, describe_parameters, plain, save_model
 
-Sums = PrefixSum | SymmetricSum
-
-__all__ = ["claims_of", "fit_record", "run_record", "save_run"]
+__all__ = ["check_free", "claims_of", "fit_record", "network_record", "run_record", "save_run"]
 
 
 def _figures(mu: float, epsilon: float) -> dict[str, Any]:
@@ -95,6 +92,50 @@ class Selection(Protocol):
     def get_params(self, deep: bool = True) -> dict[str, Any]: ...
 
 
+@runtime_checkable
+class Releases(Protocol):
+    """What has a run of its own and releases no model: prefix sums, or the iterates of a user's own algorithm."""
+
+    account_: Account
+    guarantee_: Guarantee
+
+    @property
+    def n_rows_(self) -> int: ...
+    @property
+    def n_releases_(self) -> int: ...
+    @property
+    def parameters_(self) -> dict[str, Any]: ...
+    @property
+    def mechanism_(self) -> dict[str, Any] | None: ...
+
+
+def network_record(learner: DOLA | SparseDOLA, plan: RunPlan) -> dict[str, Any]:
+    """Return what the nodes of a network claim of a run that has ended, as the beginning of a run's record.
+
+    Parameters
+    ----------
+    learner : DOLA or SparseDOLA
+        With the model.
+    plan : RunPlan
+        Of the whole network.
+    """
+    guarantee, mechanism = learner.guarantee_, mechanism_record(plan)
+    reserved = _figures(guarantee.mu, guarantee.epsilon())
+    return {
+        "format": "privol.network-run",
+        "version": 1,
+        "privol": __version__,
+        "status": "complete",
+        "learner": type(learner).__name__,
+        "parameters": describe_parameters(learner),
+        "summary": guarantee.summary(),
+        "guarantee": guarantee.to_record(),
+        "mechanism": None if mechanism is None else {"first_row": 1, **mechanism},
+        "budget": {"delta": guarantee.delta, "reserved": reserved},
+        "sentence": guarantee.sentence(),
+    }
+
+
 def _selection_parameters(selection: Selection) -> dict[str, Any]:
     """The parameters of a selection as JSON values, without those of its candidates that it sets itself."""
     of_run = ("candidates", "ledger", "random_state")
@@ -111,17 +152,39 @@ def _what_ran(learner: Any, account: Account) -> dict[str, Any]:
         guarantee = learner.guarantee_
         found |= {"parameters": _selection_parameters(learner), "rows": guarantee.horizon}
         return found | {"releases": guarantee.releases, "mechanism": learner.mechanism_}
-    if isinstance(learner, Sums):
+    if isinstance(learner, PrivateEncoder):
+        of_run = ("declared", "ledger", "random_state")
+        found |= {"parameters": {k: plain(x) for k, x in learner.get_params(deep=False).items() if k not in of_run}}
+        entry = account.entry()
+        found |= {"rows": entry.last_row, "releases": entry.releases}
+        return found | {"mechanism": encoding_record(learner)}
+    if isinstance(learner, Releases):
         found |= {"parameters": {key: plain(x) for key, x in learner.parameters_.items()}, "rows": learner.n_rows_}
-        mechanism = learner.mechanism_
-        own = None if mechanism is None else {"first_row": account.rows[0], **mechanism}
+        own = None if (given := learner.mechanism_) is None else {"first_row": account.rows[0], **given}
         return found | {"releases": learner.n_releases_, "mechanism": own}
     online = isinstance(learner, OnlineLearner)
     found |= {"parameters": describe_parameters(learner), "rows": learner.n_rows_, "releases": learner.n_releases_}
     return found | {"mechanism": run_record(learner, account.rows[0]) if online else fit_record(learner)}
 
 
-def save_run(model: Learner | Estimator | Selection | Sums, directory: str | os.PathLike[str]) -> None:
+def check_free(folder: Path) -> None:
+    """Check that a folder has none of the files that :func:`save_run` writes for an encoder or for sums.
+
+    Raises
+    ------
+    FileExistsError, FileNotFoundError
+        If one of them exists, or the folder's parent does not.
+    """
+    for name in ("run.json", "ledger.jsonl", "schema.toml"):
+        if (folder / name).exists():
+            raise FileExistsError(f"{folder / name} exists and is not overwritten")
+    if not folder.parent.is_dir():
+        raise FileNotFoundError(f"{folder.parent} is not a folder")
+
+
+def save_run(
+    model: Learner | Estimator | Selection | Releases | PrivateEncoder, directory: str | os.PathLike[str]
+) -> None:
     """Write what a model released, and what its run claims and spent, for whoever wants to check it.
 
     The files are public: ``model.json`` and ``model.npz`` of :func:`save_model`; ``run.json``, the numbers that noise
@@ -130,11 +193,12 @@ def save_run(model: Learner | Estimator | Selection | Sums, directory: str | os.
 
     Parameters
     ----------
-    model : OnlineLearner, OfflineLearner, PrivateClassifier, PrivateRegressor, PrivateSelection, or prefix sums
-        Whose run has ended. Of a selection the released fit is the model; of prefix sums there is none, and only what
-        was claimed and spent is written.
+    model : learner, PrivateClassifier, PrivateRegressor, PrivateSelection, PrivateEncoder, prefix sums or POCP
+        Whose run has ended. Of a selection the released fit is the model; of an encoder its schema is written
+        (``schema.toml``); of prefix sums and a POCP only what was claimed and spent. A learner that a ``Collector``
+        or a Flower app has played is saved as any other.
     directory : path
-        Made if it does not exist (its parent must); must hold no model, run or journal yet.
+        Made if it does not exist (its parent must); must hold no model, schema, run or journal yet.
 
     Raises
     ------
@@ -159,16 +223,15 @@ def save_run(model: Learner | Estimator | Selection | Sums, directory: str | os.
     learner: Any = getattr(model, "learner_", model)
     released: Any = learner.best_estimator_ if isinstance(learner, Selection) else model
     encoder: PrivateEncoder | None = getattr(model, "encoder_", None)
-    own = learner.account_ if isinstance(learner, Sums) else account_of(learner)
-    if own is None or not (released is not model or learner.n_releases_):
+    bare = isinstance(learner, (PrivateEncoder, Releases))
+    own = getattr(learner, "account_", None) if bare else account_of(learner)
+    if own is None or not (released is not model or isinstance(learner, PrivateEncoder) or learner.n_releases_):
         raise StateError("there is no run of this process that has released a model: what is loaded or copied has none")
     accounts = [own] if encoder is None else [encoder.account_, own]
     if not all(account.closed for account in accounts):
         raise StateError("the run goes on: close() ends it")
     folder = Path(directory)
-    for name in ("run.json", "ledger.jsonl"):
-        if (folder / name).exists():
-            raise FileExistsError(f"{folder / name} exists and is not overwritten")
+    check_free(folder)
     guarantee: Guarantee = learner.guarantee_
     reserved, users = claims_of(guarantee, accounts)
     record = {
@@ -186,10 +249,12 @@ def save_run(model: Learner | Estimator | Selection | Sums, directory: str | os.
         "private_metrics": None,
     }
     text = json.dumps(record, indent=1, allow_nan=False).encode() + b"\n"
-    if isinstance(learner, Sums):
+    if bare:
         folder.mkdir(exist_ok=True)
     else:
         save_model(released, folder)
     with closing(Ledger(adjacency=guarantee.adjacency, journal=folder / "ledger.jsonl")) as ledger:
         ledger.include(own.ledger, runs={account.plan_id for account in accounts})
+    if isinstance(learner, PrivateEncoder):
+        write_atomically(folder / "schema.toml", learner.schema_.to_toml().encode())
     write_atomically(folder / "run.json", text)

@@ -4,22 +4,35 @@ It trusts the record about the noise drawn and the clipping of gradients; what i
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+import tomllib
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mpmath import mp, mpf
 
-from .claimed import FIGURES, SENTENCE, SUMMARY, TOGETHER, USERS, Unreadable, compared, figures_of, journal_of, run_of
 from .mechanisms import Mechanism, NotChecked, Record, delta_of_gdp, mechanism_of, upper, worst_places
 
 __all__ = ["Finding", "Unreadable", "verdict", "verify"]
 #: A double in a claim may be a unit below its square's root. How probable it is that two users' hashes are the same.
 SLACK, COLLISION = mpf(1) + mpf(2) ** -52, mpf(2) ** -72
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)  # of a record
+#: What runs say of themselves, and how a number is written.
+_TEXTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text("utf-8"))
+_NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf(?:inity)?"
+#: Parameters that a record has by another name.
+_NAMES = {"fit_intercept": "intercept", "batch": "rows_of_step", "leaf": "rows_of_step", "epochs": "uses"}
+_NAMES |= {"noise_position": "position"}
+
+
+class Unreadable(Exception):
+    """A file of a run is missing, damaged or of another format; the message says which and where."""
 
 
 class Finding(NamedTuple("Finding", [("what", str), ("holds", bool | None), ("detail", str)])):
@@ -36,10 +49,10 @@ def verify(*folders: str | Path, ledger: str | Path | None = None) -> list[Findi
     """Return what was found of folders of runs, of several also together, by a ledger's journal or by their own."""
     path, found, known = Path(ledger or ""), list[Finding](), dict[str, _Account]()
     try:
-        header, shared = ({}, {}) if ledger is None else journal_of(path, _Account)
+        header, shared = ({}, {}) if ledger is None else _journal_of(path)
         for path in (Path(folder) / "run.json" for folder in folders):
-            name, (run, journals) = f"{path.parent}: " if len(folders) > 1 else "", run_of(path)
-            for first, own in (journal_of(each, _Account) for each in journals):
+            name, (run, journals) = f"{path.parent}: " if len(folders) > 1 else "", _run_of(path)
+            for first, own in (_journal_of(each) for each in journals):
                 header = header or {**first, "epsilon": None}
                 own = own if ledger is None else {plan: shared[plan] for plan in own if plan in shared}
                 found += [each._replace(what=name + each.what) for each in _of_run(run, list(own.values()))]
@@ -129,6 +142,127 @@ class _Account:
         yield Finding(f"{name}: ledger", paid if within else False, said)
 
 
+def _run_of(path: Path) -> tuple[Record, list[Path]]:
+    """The record of a run, with that of its model, and the journals of its ledgers."""
+    run, model, schema = (
+        json.loads(path.read_text("utf-8")),
+        path.with_name("model.json"),
+        path.with_name("schema.toml"),
+    )
+    if (run["format"], run["version"]) not in (("privol.run", 1), ("privol.network-run", 1)):
+        raise ValueError("not a record of format 'privol.run' or 'privol.network-run', version 1")
+    journals = sorted(path.parent.glob("rank-*/ledger.jsonl")) or [path.with_name("ledger.jsonl")]
+    if len(journals) != run.get("ranks", 1):
+        raise ValueError(f"{len(journals)} ledgers of {run.get('ranks', 1)} ranks")
+    run["schema"] = tomllib.loads(schema.read_text("utf-8")) if schema.exists() else {}
+    return {**run, "model": json.loads(model.read_text("utf-8")) if model.exists() else None}, journals
+
+
+def _journal_of(path: Path) -> tuple[Record, dict[str, _Account]]:
+    """A journal's header, and its accounts; each line has the SHA-256 of the previous line and of itself."""
+    digest, number, plans = "", 0, dict[str, list[Record]]()
+    try:
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            entry = json.loads(line)
+            said, text = entry.pop("sha256"), json.dumps(entry, sort_keys=True, allow_nan=False)
+            digest = hashlib.sha256(f"{digest}\n{text}".encode()).hexdigest()
+            if said != digest or entry.get("number") != number:
+                raise Unreadable(f"{path}, line {number}: altered, or a line before it is missing")
+            plans.setdefault(entry.get("plan_id", ""), []).append(entry)
+    except (ValueError, AttributeError, KeyError, RecursionError) as error:
+        raise Unreadable(f"{path}, line {number}: damaged ({error})") from error
+    return plans.pop("", [{}])[0], {plan: _Account(*each) for plan, each in plans.items()}
+
+
+def _facts(said: Record, accounts: Sequence[Record]) -> dict[str, str]:
+    """What guarantees fix in a text, as patterns."""
+    column = "" if said.get("user") is None else f"column {said['user']!r}"
+    rows, near = said["rows_per_user"], said.get("user_separation", 1)
+    facts = {"m": rows, "s": "s" * (rows != 1), "apart": f", any two of them {near} rows apart or more" * (near > 1)}
+    facts |= {"in_column": f" ({column})" * bool(column), "of_column": f"{column}, " * bool(column)}
+    facts |= {"presence": "the presence of " * (said["adjacency"] == "zero_out")}
+    facts |= {key: said[key] for key in ("adjacency", "arithmetic", "bit_source")}
+    own = {x for each in accounts for x in each["conditions"] if not re.search(_TEXTS["claim"], x)}
+    taught = (text.replace("NUMBER", f"(?:{_NUMBER})") for text in _TEXTS["taught"].values())
+    conditions = "|".join([*map(re.escape, [*own, "none besides these"]), *taught])
+    horizons, releases = ([each[key] for each in accounts] for key in ("horizon", "releases"))
+    known = {key: re.escape(str(fact)) for key, fact in facts.items()}
+    known |= {"h": "|".join(map(str, [*horizons, sum(horizons)])), "k": "|".join(map(str, releases))}
+    known["runs"] = rf"(?P<runs>(?:(?:, )?\w+(?: (?:or|and) \w+)*(?: \([a-z, ]+\))?: (?:{_NUMBER}))+)"
+    return known | {"source": "[^()]*", "conditions": f"(?:{conditions})(?:; (?:{conditions}))*"}
+
+
+def _figures_of(text: str, form: str, said: Record, accounts: Sequence[Record]) -> list[tuple[str, str, str]] | None:
+    """The figures of a text about a guarantee, by their names, those of epsilon with a delta; None if it is of another
+    form. It may have the horizon and the releases of each of the accounts, and any of their conditions."""
+    facts, number, form = _facts(said, accounts), count(), _TEXTS["forms"][form]
+    texts = _TEXTS[said["unit"]] | _TEXTS["common"] | _TEXTS["held" if said.get("users_fixed", True) else "hidden"]
+    while (inside := re.search(r"\{(" + "|".join(texts) + r")\}", form)) is not None:
+        form = form.replace(inside[0], texts[inside[1]])
+    form = re.escape(form)
+    for sign, means in (
+        ("<", "(?:"),
+        (">", ")"),
+        (r"\|", "|"),
+        (r"\?", "?"),
+        (r"\~", rf"(?:(?!{_TEXTS['promise']})\D)*?"),
+    ):
+        form = form.replace(sign, means)
+
+    def hole(at: re.Match[str]) -> str:
+        return f"(?:{facts[at[1]]})" if at[1] in facts else f"(?P<{at[1]}_{next(number)}>{_NUMBER})"
+
+    match = re.fullmatch(re.sub(r"\\{(\w+)\\}", hole, form), text)
+    if match is None:
+        return None
+    found = [(key.partition("_")[0], value or "") for key, value in match.groupdict().items()]
+    deltas = [value for key, value in found if key[0] == "d"]  # each follows its epsilon
+    found += [("run", value) for key, runs in found if key == "runs" for value in re.findall(f": ({_NUMBER})", runs)]
+    own = iter(deltas)
+    told = [(key, value, next(own) or deltas[0] or "0" if key[0] == "e" else "") for key, value in found]
+    return [(key, value.replace("inity", ""), delta) for key, value, delta in told if value]
+
+
+def _compared(parameters: Record, record: Record, guarantee: Record) -> tuple[list[str], Record]:
+    """Names of parameters that a run's mechanism has otherwise, and its record: were gradients cut where a row is?"""
+    asked = [parameters, *({**each, "candidate": True} for each in parameters.get("candidates", ()))]
+    own = [record, *record.get("fits", ())]
+    wrong = [name for each, fit in zip(asked, own, strict=True) for name in _other(each, fit, guarantee)]
+    if record["kind"] in ("reports", "messages"):
+        cut = parameters.get("gradient_bound") is not None or "value_bounds" in parameters
+        return wrong, {**record, "cut": cut}
+    return wrong, record
+
+
+def _other(asked: Record, record: Record, guarantee: Record) -> list[str]:
+    """Names of a learner's parameters that its mechanism, or the run's guarantee, has otherwise; None fits all."""
+    guarantee = {} if asked.get("candidate") else guarantee  # the budget of a fit is not its own
+    noise = record["noise"] if "noise" in record else record.get("epochs", [{}])[0].get("noise", {})
+    design, published, domain = noise.get("design", {}), guarantee.get("claim") is not None, asked.get("domain")
+    told = {**record, "design": design.get("name"), "bandwidth": design.get("bandwidth")}
+    told |= {"noise_shape": noise.get("shape")}
+    told |= {name: record.get(key) for name, key in _NAMES.items()} | {"delta": guarantee.get("delta")}
+    told |= {"radius": record.get("radius", record.get("scaled_to"))}
+    if asked.get("renewal", "none") == "none":  # else the last epoch may be of any length
+        told["horizon"] = guarantee.get("horizon")
+    if guarantee and asked.get("rows_per_user") is not None:
+        told |= {"rows_per_user": guarantee.get("rows_per_user") or 0}
+        told |= {"user_separation": guarantee.get("user_separation", 1)}
+    if domain is not None:
+        asked = {**asked, "radius": domain.get("radius", domain.get("total"))}
+    if record["kind"] == "objective" and asked["loss"] == {"name": "squared"} and record["loss"]["name"] == "huber":
+        told["loss"] = None  # which it minimises in its place
+    if asked.get("delta") == 0.0 or published:  # a source's own noise, of its own delta and by its own design
+        told |= dict.fromkeys(("delta", "design", "noise_shape", "noise_position") if published else ("delta",))
+    wrong = [name for name, value in asked.items() if value is not None and told.get(name) not in (None, value)]
+    if domain is not None and domain["set"] not in record["set"].lower():
+        wrong.append("domain")
+    decay = None if asked.get("window") is not None else design.get("decay")  # a window's is its own
+    if decay is not None and abs(decay - asked["discount"] ** record["rows_of_step"]) > 1e-12:
+        wrong.append("discount")
+    return wrong
+
+
 def _groups(accounts: Sequence[_Account]) -> list[list[_Account]]:  # of one stream; of others the squares add up
     of = [str(each.facts.get("beside", each.plan)) for each in accounts]
     return [[each for each, own in zip(accounts, of, strict=True) if own == group] for group in dict.fromkeys(of)]
@@ -180,7 +314,7 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  # 
     guarantee = run["guarantee"]
     if not guarantee["private"]:
         yield Finding("bits", False, "the noise is of a known seed: whoever has it can take it off")
-    of = {run["learner"]: run.get("mechanism"), "PrivateEncoder": (run.get("encoding") or {}).get("mechanism")}
+    of = {"PrivateEncoder": (run.get("encoding") or {}).get("mechanism"), run["learner"]: run.get("mechanism")}
     if (paid := run.get("private_metrics")) is not None and run.get("mechanism") is not None:
         of["PrivateMetrics"] = {**run["mechanism"], "kind": "windows", **{k: paid[k] for k in ("std", "window_rows")}}
     for account in accounts:
@@ -193,7 +327,7 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  # 
             if other or any(said.get(key) != guarantee[key] for key in same):
                 yield Finding(name, False, "its account has another guarantee, or relation of streams, than the run")
             if name == run["learner"]:
-                differ, record = compared(run["parameters"], record, guarantee)
+                differ, record = _compared(run["parameters"], record, guarantee)
                 yield Finding(f"{name}: parameters", not differ, ", ".join(differ))
             yield from account.read(record, run if name == run["learner"] and "ranks" not in run else {})
         except NotChecked as error:
@@ -211,17 +345,15 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  # 
 def _laws(accounts: Sequence[_Account], said: Record, spent: bool = False) -> list[Law]:  # for a row and for a user
     if (most := said["rows_per_user"]) is None:
         return [_whole(accounts, 1, 1, spent), Law("gdp", mp.inf)]
-    user, hidden = (
-        _whole(accounts, max(most, 1), said.get("user_separation", 1), spent),
-        not said.get("users_fixed", True),
-    )
-    return [_whole(accounts, 1, 1, spent), user._replace(slack=user.slack + COLLISION * hidden)]
+    user = _whole(accounts, max(most, 1), said.get("user_separation", 1), spent)
+    hidden = mpf(0) if said.get("users_fixed", True) else COLLISION
+    return [_whole(accounts, 1, 1, spent), user._replace(slack=user.slack + hidden)]
 
 
 def _said(what: str, text: str, form: str, said: Record, accounts: Sequence[_Account], spent: bool = False) -> Finding:
     """Whether a text is all of a form, with the facts of a guarantee, and no figure in it is below the computed one."""
     unit, laws = said["unit"] == "user", _laws(accounts, said, spent)
-    found = figures_of(text, form, said, [each.said for each in accounts])
+    found = _figures_of(text, form, said, [each.said for each in accounts])
     if found is None:
         return Finding(what, False, f"it has other words than those of this guarantee: {text!r}")
     own, other, leakage = laws[unit], laws[not unit], mpf(said.get("leakage") or 0)
@@ -245,39 +377,34 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  
     guarantee, budget, of = run["guarantee"], run["budget"], {each.name: [each] for each in accounts}
     own, model, encoding, asked = of[run["learner"]], run["model"] or {}, run.get("encoding") or {}, run["parameters"]
     told: list[tuple[Any, ...]] = [
-        ("composition", FIGURES, budget["reserved"], guarantee, accounts),
-        ("summary", SUMMARY, run["summary"], guarantee, accounts),
-        ("sentence", SENTENCE, run.get("sentence"), guarantee, accounts if run.get("shared", True) else own),
-        ("together", TOGETHER, run.get("together"), guarantee, accounts),
-        ("sentence of model.json", SENTENCE, model.get("sentence"), guarantee, own),
-        ("spent", FIGURES, budget.get("spent"), guarantee, accounts, True),
-        ("users", FIGURES if guarantee["unit"] == "user" else USERS, run.get("users"), guarantee, accounts),
+        ("composition", "figures", budget["reserved"], guarantee, accounts),
+        ("summary", "summary", run["summary"], guarantee, accounts),
+        ("sentence", "sentence", run.get("sentence"), guarantee, accounts if run.get("shared", True) else own),
+        ("together", "together", run.get("together"), guarantee, accounts),
+        ("sentence of model.json", "sentence", model.get("sentence"), guarantee, own),
+        ("spent", "figures", budget.get("spent"), guarantee, accounts, True),
+        ("users", "figures" if guarantee["unit"] == "user" else "users", run.get("users"), guarantee, accounts),
     ]
     shares = budget.get("shares", dict.fromkeys(of))
-    told += [(f"share of {name}", FIGURES, shares.get(name), of[name][0].said, of[name]) for name in of]
+    told += [(f"share of {name}", "figures", shares.get(name), of[name][0].said, of[name]) for name in of]
     yield Finding("shares", set(shares) == set(of), ", ".join(shares))
     yield Finding("horizon", run.get("horizon") in (None, guarantee["horizon"]), f"{guarantee['horizon']:,} rows")
     if asked.get("epsilon") is not None and asked.get("mu") is None and guarantee.get("claim") is None:
-        told.append(("parameters", FIGURES, {"mu": "inf", "epsilon": asked["epsilon"]}, guarantee, own))
+        told.append(("parameters", "figures", {"mu": "inf", "epsilon": asked["epsilon"]}, guarantee, own))
     if (users := run.get("users")) is not None:
-        yield Finding(
-            "rows of users", users["most_rows"] == guarantee["rows_per_user"], f"{users['most_rows']} of each"
-        )
-    same = (
-        model["guarantee"] == guarantee and (model["parameters"] == asked or "candidates" in asked) if model else True
-    )
-    yield Finding("model.json", same, "its guarantee and parameters" if model else "there is none")
+        most = users["most_rows"]
+        yield Finding("rows of users", most == guarantee["rows_per_user"], f"{most} of each")
+    same = model.get("guarantee") == guarantee and (model["parameters"] == asked or "candidates" in asked)
+    yield Finding("model.json", same or not model, "its guarantee and parameters" if model else "there is none")
     if "PrivateEncoder" in of:
         (encoder,), learnt = of["PrivateEncoder"], [(each.get("inputs") or {}).get("schema") for each in (run, model)]
-        told.append(("sentence of the encoding", SENTENCE, encoding.get("sentence"), encoder.said, [encoder]))
-        mus = [each["mu"] for each in (encoding, *(each["learnt"] for each in learnt if each)) if "mu" in each]
+        told.append(("sentence of the encoding", "sentence", encoding.get("sentence"), encoder.said, [encoder]))
+        stated = [encoding, run["schema"].get("learnt", {}), *(each["learnt"] for each in learnt if each)]
+        mus = [each["mu"] for each in stated if "mu" in each]
         words = [*guarantee["conditions"], str(run.get("sentence")), str(model.get("sentence"))]
-        mus += [
-            f"{mu}5" for mu in re.findall(r"mu = ([\d.]*\d)", "; ".join(words))
-        ]  # of 6 digits, one may be rounded off
-        yield Finding(
-            "mu of the encoding", min(map(mpf, mus), default=mp.inf) * SLACK >= encoder.law(1, 1).mu, f"{mus}"
-        )
+        mus += [mu + "5" for mu in re.findall(r"mu = ([\d.]*\d)", "; ".join(words))]  # of 6 digits, one is rounded off
+        least = min(map(mpf, mus), default=mp.inf) * SLACK
+        yield Finding("mu of the encoding", least >= encoder.law(1, 1).mu, f"{mus}")
     for what, form, text, *about in told:
         if text is not None and not str(text).upper().startswith("NOT PRIVATE"):  # which claims nothing
             given = text if isinstance(text, str) else f"{text['mu']} {text['epsilon']} {budget['delta']}"

@@ -306,9 +306,7 @@ class _Reader:
 
     def sums(self, bound: Any, change: Any, error: Any, dim: int) -> Mechanism:  # of rows in a bound (recursions.md)
         if self.of.get("epochs") is not None:  # a row is in one epoch (prefix.md, 6)
-            own = [
-                {**self.of, "noise": each["noise"], "rows": each["rows"], "epochs": None} for each in self.of["epochs"]
-            ]
+            own = [{**self.of, "epochs": None, **{k: each[k] for k in ("noise", "rows")}} for each in self.of["epochs"]]
             found = [_Reader(epoch).sums(bound, change, error, dim) for epoch in own]
             costs = cache(lambda b: [cache(lambda m, each=each: upper(each.price(m, b)) ** 2) for each in found])
             # of epochs like the last one there may be any number
@@ -336,9 +334,7 @@ class _Reader:
         one, said = self.change() + rounding * iv.mpf(self.of["gradient_bound"]), f"std {float(sigma):.8g} of a step"
         return Mechanism(lambda m, b: iv.sqrt(_in_steps(n, batch, m, b)) * one / sigma, said)
 
-    def of_windows(
-        self,
-    ) -> Mechanism:  # noisy totals of two numbers of a row, 0 to 1, for a null row 1/2 (metrics.md, 2)
+    def of_windows(self) -> Mechanism:  # totals of two numbers of a row, 0 to 1, for a null row 1/2 (metrics.md, 2)
         std, window, n = mpf(self.of["std"]), self.of["window_rows"], self.of["rows"]
         one, said = iv.sqrt(2) * self.streams / 2 / std, f"std {float(std):.8g} of a total"
         return Mechanism(lambda m, b: iv.sqrt(_in_steps(n, window, m, b)) * one, said, most=-(-n // window))
@@ -383,11 +379,21 @@ class _Reader:
             stds = [noise["gain"] * (1.0 / t if power is None else law.moved(t) ** power) for t in rows]
             ends = (stds[0], noise["first_std"]), (stds[-1], noise["last_std"])
             facts.append(("law of the noise", all(abs(a / b - 1.0) < 1e-12 for a, b in ends), f"{noise['shape']!r}"))
-        costs = [(t, path.moved(t) / std) for t, std in zip(rows, stds, strict=True)]
+        return self.releases(rows, map(path.moved, rows), stds, facts, noise.get("row"))
+
+    def of_declared_iterates(self) -> Mechanism:  # of a user's own algorithm, scaled into a ball (iterates.md, 2)
+        noise, radius = self.of["noise"], iv.mpf(self.of["radius"])
+        excess = 4 * (_lanes(self.of["dimension"], 8) + 2 * UNIT) * radius
+        moved = (upper(min(iv.mpf(x), 2 * radius, key=upper) + excess) for x in noise["declared"])
+        last = max(noise["rows"]) <= self.of["rows"] and all(a < b for a, b in pairwise(noise["rows"]))
+        return self.releases(noise["rows"], map(float, moved), noise["std"], [("rows of releases", last, "in order")])
+
+    def releases(self, rows: Any, moved: Any, stds: Any, facts: Any, ends: int | None = None) -> Mechanism:
+        costs = [(t, x / std) for t, x, std in zip(rows, moved, stds, strict=True)]
         said = f"std {float(stds[0]):.8g} to {float(stds[-1]):.8g} of {len(rows):,} model(s)"
         square = cache(lambda m, b, n: math.fsum((min(m, (t - 1) // b + 1) * x) ** 2 for t, x in costs[:n]))
         price = cache(lambda m, b, n=None: iv.mpf(math.sqrt(square(m, b, n)) * OUT))
-        return Mechanism(price, said, facts, most=len(rows), few=price, ends=noise.get("row"))
+        return Mechanism(price, said, facts, most=len(rows), few=price, ends=ends)
 
     def of_average(self) -> Mechanism:  # the average of all iterates, once (offline.md, 3)
         (path, facts), n = self.path(), self.of["rows"]
