@@ -1,8 +1,9 @@
-"""Kill runs that read a broker's messages at random instants, and the broker, and compare what they come to.
+"""Kill runs that read from a server at random instants, and the server, and compare what they come to.
 
-Run from the checkout: ``python tools/kill_sources.py redis kafka mqtt --kills 300``. Redis and mosquitto are started on
-loopback, and killed now and then (-9); each has its messages on the disk. Kafka is librdkafka's mock cluster, whose
-messages are in memory: its process is stopped for a while instead. The seed is fixed; the moment of a kill also depends
+Run from the checkout: ``python tools/kill_sources.py redis kafka mqtt http s3 --kills 300``. Redis and mosquitto are
+started on loopback, and killed now and then (-9); each has its messages on the disk. Kafka is librdkafka's mock
+cluster, whose messages are in memory: its process is stopped for a while instead. A web server has the rows as a file,
+and an object store as an object; they are killed, and come back. The seed is fixed; the moment of a kill also depends
 on the speed of the machine.
 
 Some messages cannot be read and are set aside; of MQTT's some are sent twice. After each kill the next process goes on.
@@ -34,8 +35,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 import confluent_kafka
 import paho.mqtt.client
 import redis
-from brokers import SCHEMA, Kafka, Mosquitto, Redis
+from brokers import SCHEMA, Kafka, Mosquitto, Redis, free_port
 from kill_forks import code_of, drive, forked
+from object_store import KEY, LocalStore
 
 from privol import DPFTRL, PIGD, PQFTL, open_stream
 from privol.ledger import Ledger
@@ -77,7 +79,9 @@ class Tally:
 
 
 class Source(ABC):
-    """A broker with the messages, for one run after the other, each under a name of its own."""
+    """A server with the messages, for one run after the other, each under a name of its own."""
+
+    bad = len(BAD)
 
     def __init__(self) -> None:
         self.messages = payloads()
@@ -195,7 +199,65 @@ class MqttSource(Source):
         self.server.close()
 
 
-SOURCES: dict[str, type[Source]] = {"redis": RedisSource, "kafka": KafkaSource, "mqtt": MqttSource}
+class FileSource(Source):
+    """A file of a web server, which tells a client that comes back whether it is still the same one."""
+
+    bad = 0
+    scheme = "http"
+
+    def __init__(self) -> None:
+        super().__init__()
+        lines = [json.dumps(row).encode() for row in ROWS]
+        self.content = b"".join(line[:-1] + b" " * 2000 + b"}\n" for line in lines)  # many ranges
+        self.port = free_port()
+        self.start()
+
+    def start(self) -> None:
+        """Serve the file from a process of its own."""
+        reading, writing = os.pipe()
+        self.process = os.fork()
+        if not self.process:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # clients that are killed are no news
+            store = LocalStore(self.port)
+            store.put("rows.jsonl", self.content)
+            os.write(writing, b"!")
+            while True:
+                time.sleep(60)
+        os.read(reading, 1)
+        os.close(reading)
+        os.close(writing)
+
+    def url(self, name: str, aside: Path) -> str:
+        if self.scheme == "http":
+            return f"http://127.0.0.1:{self.port}/bucket/rows.jsonl"
+        return f"s3://me:{KEY}@bucket/rows.jsonl?endpoint_override=127.0.0.1:{self.port}&scheme=http&region=us-east-1"
+
+    def strike(self, seconds: float) -> None:
+        self.close()
+        time.sleep(seconds)
+        self.start()
+
+    def acknowledged(self, name: str) -> int | None:
+        return None
+
+    def close(self) -> None:
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+
+
+class ObjectSource(FileSource):
+    """An object of a store that speaks S3."""
+
+    scheme = "s3"
+
+
+SOURCES: dict[str, type[Source]] = {
+    "redis": RedisSource,
+    "kafka": KafkaSource,
+    "mqtt": MqttSource,
+    "http": FileSource,
+    "s3": ObjectSource,
+}
 
 
 class Campaign:
@@ -264,10 +326,10 @@ class Campaign:
             self.check_acknowledged(name, run)
         assert self.found(run) == self.wanted[job], (job, self.found(run)[2], self.wanted[job][2])
         aside = sorted(path.name for path in (self.folder / f"aside-{name}").glob("*.message"))
-        assert len(aside) == len(BAD), aside
+        assert len(aside) == self.source.bad, aside
         told = self.source.acknowledged(name)
         assert told in (None, N + len(BAD)), told
-        shutil.rmtree(self.folder / f"aside-{name}")
+        shutil.rmtree(self.folder / f"aside-{name}", ignore_errors=True)
         self.tally.runs += 1
 
     def close(self) -> None:

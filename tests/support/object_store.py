@@ -95,8 +95,8 @@ class Store(ABC):
 class LocalStore(Store):
     """A store of this process."""
 
-    def __init__(self) -> None:
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    def __init__(self, port: int = 0) -> None:
+        self.server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
         self.server.daemon_threads = True
         self.port = self.server.server_port
         self.clear()
