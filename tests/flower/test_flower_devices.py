@@ -23,7 +23,7 @@ from flower_tools import (
 )
 from round_tools import changed
 
-from privol import LDPSGD
+from privol import BANCO, LDPSGD, MIOGD, AgnosticBANCO, MultiscaleSGD
 from privol.errors import InvalidParameter, StateError
 from privol.flower import device_app, learner_app, play_rounds
 from privol.rounds import Collector, Device, KeptDevice
@@ -101,6 +101,40 @@ def test_the_model_is_that_of_one_process(app):
     played = play_rounds(grid, collector, pause=0.001)
     assert (played.rounds, played.asked, played.refused, played.lost) == (USERS, USERS, 0, 0)
     same_models(learner, in_one_process(range(USERS)))
+
+
+OTHERS = {
+    "MIOGD": (MIOGD, {"leakage": 0.5}),
+    "MultiscaleSGD": (MultiscaleSGD, {"epsilon": 2.0}),
+    "BANCO": (BANCO, {"epsilon": 2.0}),
+    "AgnosticBANCO": (AgnosticBANCO, {"epsilon": 2.0}),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_other_learners_of_reports(name, tmp_path):
+    (kind, words), (X, y) = OTHERS[name], table()
+
+    def limited(user, place=None):
+        words_of = {"n_features": FEATURES, **words}
+        if place is None:
+            return Device(random_state=np.random.SeedSequence(seed_of(user), spawn_key=(0,)), **words_of)
+        return KeptDevice(place, random_state=seed_of(user), **words_of)
+
+    def device(context):
+        user = context.node_config["partition-id"]
+        return limited(user, tmp_path / f"device-{user}")
+
+    def row(context, number):
+        user = context.node_config["partition-id"]
+        return X[user], y[user]
+
+    learner, other = (kind(horizon=USERS, **words).declare_classes([0, 1]) for _ in range(2))
+    play_rounds(grid_of(device_app(device, row)), Collector(learner, FEATURES), pause=0.001)
+    collector = Collector(other, FEATURES)
+    for user in range(USERS):
+        collector.tell(limited(user).answer(collector.ask(), X[user], y[user]))
+    same_models(learner, other)
 
 
 def test_what_leaves_a_client_is_the_report_and_nothing_else(app):

@@ -62,20 +62,11 @@ def test_the_page_shows_the_examples(app):
         assert (app / "pyproject.toml").read_text(encoding="utf-8") in blocks
 
 
-def test_devices_in_processes(federation, tmp_path):
-    """The example of the page: the model is that of one process, and nothing of a row is in any log or message."""
-    app = tmp_path / "app"
-    shutil.copytree(DEVICES, app, ignore=shutil.ignore_patterns("__pycache__"))
-    project = app / "pyproject.toml"
-    config = project.read_text().replace("users = 1000", "users = 2").replace('"model"', f'"{tmp_path}/model"')
-    project.write_text(config)
-    federation.run_app(app)
-    federation.wait_for(tmp_path / "model" / "model.json")
-    found = load_model(tmp_path / "model")
-
+def same_as_in_one_process(found, home):
+    """The model is that of the devices in ``home``, asked in the order that they remember."""
     order = {}
     for user in range(len(ROWS)):
-        (line,) = (federation.home / f"device-{user}" / "answers.jsonl").read_text().splitlines()[1:]
+        (line,) = (home / f"device-{user}" / "answers.jsonl").read_text().splitlines()[1:]
         order[int.from_bytes(bytes.fromhex(json.loads(line)["place"])[16:], "little")] = user
     assert sorted(order) == [1, 2]
     learner = LDPSGD(epsilon=2.0, radius=5.0, horizon=2).declare_classes(["no", "yes"])
@@ -87,6 +78,20 @@ def test_devices_in_processes(federation, tmp_path):
     for name in ("coef_", "intercept_", "average_coef_"):
         assert np.asarray(getattr(found, name)).tobytes() == np.asarray(getattr(learner, name)).tobytes()
     assert np.any(found.coef_ != 0.0)
+
+
+def test_devices_in_processes(federation, tmp_path):
+    """The example of the page: the model is that of one process, and nothing of a row is in any log or message."""
+    app = tmp_path / "app"
+    shutil.copytree(DEVICES, app, ignore=shutil.ignore_patterns("__pycache__"))
+    project = app / "pyproject.toml"
+    config = project.read_text().replace("users = 1000", "users = 2").replace('"model"', f'"{tmp_path}/model"')
+    project.write_text(config)
+    federation.run_app(app)
+    federation.wait_for(tmp_path / "model" / "model.json")
+    found = load_model(tmp_path / "model")
+
+    same_as_in_one_process(found, federation.home)
     logs = federation.logs()
     assert "query.report" in logs
     for value in ("0.3125", "0.625", "-0.375"):
@@ -121,13 +126,17 @@ def test_a_network_in_processes(federation, tmp_path):
     assert not any(repr(value) in federation.logs() for value in X.ravel().tolist())
 
 
-def test_a_network_in_flowers_simulation(tmp_path):
-    """The example's nodes, as SuperNodes that Flower simulates by Ray: the bits of one process."""
+def test_both_examples_in_flowers_simulation(tmp_path):
+    """The examples' nodes and devices, as SuperNodes that Flower simulates by Ray: the bits of one process."""
     X, y = _table(1200)
     for k in range(3):
         _write_rows(tmp_path / f"rows-{k}.csv", X[k::3], y[k::3])
+    for user, row in enumerate(ROWS):
+        (tmp_path / f"row-{user}.json").write_text(json.dumps(row))
     with Processes(tmp_path) as made:
-        made.run(sys.executable, str(Path(__file__).with_name("simulated.py")), str(NETWORK), str(tmp_path))
+        program = str(Path(__file__).with_name("simulated.py"))
+        made.run(sys.executable, program, str(NETWORK), str(DEVICES), str(tmp_path))
+    same_as_in_one_process(load_model(tmp_path / "of-devices"), tmp_path)
     shared = runpy.run_path(str(NETWORK / "network" / "shared.py"))
     stream = privol.open_stream((X, y.tolist()), classes=shared["CLASSES"])
     expected = shared["learner"](5).fit_stream(stream)
