@@ -25,6 +25,7 @@ __all__ = ["HttpFile"]
 
 # Seconds for which a server that is away is waited for, between two attempts, and in which it must answer.
 PATIENCE, PAUSE, _ANSWER = 60.0, 0.25, 30.0
+_PIPED = ". What a server sends only once may be piped: curl -sfN URL | privol run - --format jsonl"
 _BROKEN = (OSError, http.client.HTTPException, ssl.SSLError)
 
 
@@ -98,7 +99,7 @@ class HttpFile(Place):
         if mark is None or not re.fullmatch("[0-9]{1,18}", size):
             raise PermissionError(
                 "the server states neither ETag nor Last-Modified, or no length: whether the file has changed cannot "
-                "be known"
+                f"be known{_PIPED}"
             )
         return _Known(int(size), mark)
 
@@ -108,7 +109,9 @@ class HttpFile(Place):
                 raise PermissionError(f"the server answers {answer.status}")
             found = self.known(answer)
             if answer.status == 200 and found.size > 1:
-                raise PermissionError("the server does not serve ranges, by which a broken connection is taken up")
+                raise PermissionError(
+                    f"the server does not serve ranges, by which a broken connection is taken up{_PIPED}"
+                )
             return found
 
     def state(self) -> State:
