@@ -1,4 +1,4 @@
-"""No image is built: what its recipe names exists, and it installs as the README does."""
+"""No image is built here, which docker/check does: what its recipe names exists, and it installs as the README does."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import ast
 import io
 import json
 import re
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 
+import numpy as np
 import pytest
 from dockerfile_parse import DockerfileParser
+from patience import WAIT
 from places import ROOT
 from serving_tools import saved, serving
 
+from privol import DPFTRL
 from privol.cli.app import app
+from privol.state import save_model
 
 FILE = ROOT / "docker" / "Dockerfile"
 
@@ -82,3 +89,19 @@ def test_its_health_check_asks_the_service(steps: list[tuple[str, str]], tmp_pat
         exec(words[2].replace("8080", str(service.port)), {})
     with pytest.raises(OSError, match="refused"):
         exec(words[2].replace("8080", str(service.port)), {})
+
+
+def test_the_check_of_an_image_asks_what_the_service_answers(tmp_path: Path) -> None:
+    """Its program, against a service without a container."""
+    lines = (ROOT / "docker" / "check").read_text(encoding="utf-8")
+    assert subprocess.run(["bash", "-n", str(ROOT / "docker" / "check")], check=False).returncode == 0
+    (program,) = re.findall(r"<<'PYTHON'\n(.*?)^PYTHON$", lines, flags=re.MULTILINE | re.DOTALL)
+    X = np.random.default_rng(0).uniform(-1, 1, size=(400, 54))  # as many columns as the embedded rows have
+    save_model(DPFTRL(horizon=400).fit(X, np.where(X[:, 0] > 0, "2", "not 2")), tmp_path / "run")
+    (tmp_path / "token").write_text("a-token-of-this-test-alone\n")
+    with serving(tmp_path / "run", token="a-token-of-this-test-alone") as service:
+        words = [sys.executable, "-c", program.replace(":8080", f":{service.port}"), str(tmp_path / "token")]
+        found = subprocess.run(words, capture_output=True, text=True, timeout=WAIT, check=False)
+        assert (found.returncode, found.stdout[:10]) == (0, "health: ok"), found.stderr
+        (tmp_path / "token").write_text("another-token-of-this-test\n")
+        assert subprocess.run(words, capture_output=True, timeout=WAIT, check=False).returncode != 0
