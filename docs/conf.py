@@ -58,6 +58,7 @@ html_title = f"privol {release}"
 html_show_sphinx = False
 html_copy_source = False
 templates_path: list[str] = []
+html_extra_path = ["../src/privol/data/guarantee.schema.json"]  # published beside the pages
 mathjax_path = "mathjax/tex-chtml.js"
 
 #: Files beside docs/, and the pages of the site that show them.

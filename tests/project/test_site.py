@@ -15,6 +15,7 @@ from browser import page_after_its_scripts
 from places import ROOT
 
 import privol
+from privol.exporting import guarantee_schema
 
 DOCS = ROOT / "docs"
 #: Rooms of the reference that are not among the names of privol itself.
@@ -78,6 +79,10 @@ def test_the_reference_has_all_public_names(site):
         missing = [name for name in module.__all__ if f"privol.{room}.{name}" not in known]
         assert not missing, (room, missing)
     assert "privol.show_config" in known
+
+
+def test_the_schema_of_guarantees_is_published(site):
+    assert json.loads((site / "guarantee.schema.json").read_text("utf-8")) == guarantee_schema()
 
 
 @pytest.mark.process
