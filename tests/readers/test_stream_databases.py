@@ -11,7 +11,7 @@ import pytest
 
 from privol import open_stream
 from privol.errors import InvalidParameter, StreamError
-from privol.readers.source_urls import parsed, shown, without_secrets
+from privol.readers.source_urls import parsed, shown, to_keep
 
 ROWS = [(3 * i + 1, (-1) ** i * i / 7, None if i % 5 == 0 else f"town {i % 3}", i % 2) for i in range(500)]
 
@@ -113,9 +113,9 @@ def test_what_is_secret_in_a_url_is_not_shown() -> None:
     assert found.hidden("no Tr0ub4d/or, 0pen sesame") == "no ..., ..."
     assert "Tr0ub" not in repr(found)
     kept = "postgresql://ann@db:5432/clinic?table=v&order=id&sslmode=require"
-    assert without_secrets(URL + "&password=abc&PGPASSWORD=x&aws_secret=y&api_key=z") == kept
+    assert to_keep(URL + "&password=abc&PGPASSWORD=x&aws_secret=y&api_key=z") == kept
     for url in (kept, kept + "&passfile=/home/ann/.pgpass", "sqlite:////home/a@b:c/f.db?table=v&order=id"):
-        assert without_secrets(url) == url
+        assert to_keep(url) == url
         assert parsed(url).secrets == ()
     words = ["run", f"--file={URL}", "a"]
     assert shown(f"no such file: {URL} (Tr0ub4d/or)", words) == f"no such file: {kept} (...)"
@@ -135,5 +135,5 @@ def test_a_password_with_signs_of_a_url_is_refused_and_not_shown(url: str) -> No
     with pytest.raises(InvalidParameter, match=r"the PostgreSQL URL is ambiguous: .* written %25, %2F") as caught:
         open_stream(url, target="y")
     assert "word" not in str(caught.value).replace("password", "")
-    assert without_secrets(url).endswith("://...")
-    assert shown(f"Got {url}", [url]) == f"Got {without_secrets(url)}"
+    assert to_keep(url).endswith("://...")
+    assert shown(f"Got {url}", [url]) == f"Got {to_keep(url)}"

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_tools import privol_cli
+from cli_tools import interrupted_at, privol_cli
 from format_files import WRITERS
 
 import privol.cli.run as run_command
 from privol import open_stream
-from privol.cli.app import OK
+from privol.cli.app import INTERRUPTED, IO, OK
 from privol.errors import InvalidParameter, StreamError
 from privol.readers import http_files
 
@@ -230,7 +230,26 @@ def test_a_run_learns_the_rows_and_keeps_no_signature(server, tmp_path, monkeypa
     monkeypatch.setattr(run_command, "learn_rows", lambda *given, **how: words_kept.extend(given[1]["words"]))
     words_kept: list[str] = []
     privol_cli("run", url, *words, "--out", "OTHER")
-    assert words_kept[0] == f"{server.url('/a/rows.csv')}?part=1"  # what privol resume goes on with
+    assert words_kept[0] == server.url("/a/rows.csv")  # any option may be a key
     kept = [path.read_bytes() for path in (tmp_path / "RUN").rglob("*") if path.is_file()]
     assert kept
     assert not any(WORD.encode() in content for content in kept)
+
+
+def test_an_interrupted_run_needs_the_url_again(server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    url = f"{server.url('/a/rows.csv')}?code={WORD}"
+    words = ("--classes", "0,1", "--x-bound", 1, "--no-diagnostics", "--quiet", "--checkpoint", 1000)
+    with interrupted_at(monkeypatch, 60_000):
+        stopped = privol_cli("run", url, *words, "--out", "RUN")
+    assert stopped.exit_code == INTERRUPTED
+    why = "passwords, keys and whatever else of a URL may be secret are not kept with a run"
+    assert f"privol resume RUN URL continues it: {why}" in stopped.stderr
+    server.asked.clear()
+    refused = privol_cli("resume", "RUN")
+    assert refused.exit_code == IO
+    assert f"RUN: {why}: give the URL once more, privol resume RUN URL" in refused.stderr
+    assert not server.asked  # that would be for another file
+    kept = [path.read_bytes() for path in (tmp_path / "RUN").rglob("*") if path.is_file()]
+    assert not any(WORD.encode() in content for content in kept)
+    assert privol_cli("resume", "RUN", url, "--quiet").exit_code == OK

@@ -22,7 +22,7 @@ KEY = "ABSOLUTELYSECRET"
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Sizes, ranges of objects, and listings of a folder."""
+    """Sizes, ranges of objects, and listings of a folder, for whoever shows a key."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # otherwise the data after the headers wait 40 ms for the other side
@@ -46,7 +46,9 @@ class _Handler(BaseHTTPRequestHandler):
         query = dict(urllib.parse.parse_qsl(url.query))
         key = urllib.parse.unquote(url.path).removeprefix("/bucket").lstrip("/")
         objects = self.server.objects  # type: ignore[attr-defined]
-        if "list-type" in query:
+        if "Credential=me/" not in self.headers.get("Authorization", ""):
+            self.answer(403)
+        elif "list-type" in query:
             prefix = query.get("prefix", "")
             found = [name for name in objects if name.startswith(prefix)]
             listed = "".join(

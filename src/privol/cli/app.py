@@ -95,7 +95,7 @@ class App(click.Group):
         except click.Abort:
             self._fail("interrupted", "Interrupted", INTERRUPTED, words, None)
         except (PrivolError, click.ClickException, OSError) as error:
-            message = self._in_options(" ".join(_words(error).split()), words)
+            message = self._in_options(" ".join(shown(_words(error), words).split()), words)
             if isinstance(error, click.UsageError) and error.ctx is not None:
                 message += f" (see: {error.ctx.command_path} --help)"
             if _struck(error):
@@ -125,7 +125,6 @@ class App(click.Group):
 
     @staticmethod
     def _fail(message: str, kind: str, code: int, words: list[str], row: int | None) -> None:
-        message = shown(message, words)
         # even if the message is lost, the code says what happened
         with suppress(BrokenPipeError):
             click.echo(f"privol: error: {message}", err=True)

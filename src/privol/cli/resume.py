@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from contextlib import chdir, closing
+from collections.abc import Callable, Iterator
+from contextlib import chdir, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from .._threads import set_threads
-from ..errors import StateError
-from ..readers.source_urls import is_url
+from ..errors import InvalidParameter, StateError, StreamError
+from ..readers.source_urls import NOT_KEPT, is_url
 from .outputs import RunDirectory, never_began, printing
 
 __all__ = ["continue_run", "resume"]
@@ -64,8 +64,9 @@ def resume(
     they are learnt once more, with the same noise: this costs time but no budget, and releases the same models.
 
     A database is read on behind the last row that is kept, by its key, unless the run is evaluated; rows inserted or
-    deleted before it are an error. So are the messages of a broker, of which none may be gone. Passwords are not kept:
-    give the URL as FILE, unless the client finds them itself.
+    deleted before it are an error. So are the messages of a broker, of which none may be gone. What of a URL may be
+    secret is not kept (passwords, keys, all that follows the ? for a web server): give the URL once more as FILE,
+    unless the client finds a password or key itself.
 
     The fit of an offline learner is one step and cannot resume. If its model was ready when it was killed, the model is
     paid for and shown. Otherwise nothing was released, the budget counts as spent, and only --end is left.
@@ -158,7 +159,8 @@ def continue_run(
     with RunDirectory(str(path), gone_on=True, shown=directory) as whole:
         if not Path(command["folder"]).is_dir():
             raise StateError(f"{directory}: the run was begun in {command['folder']}, which does not exist any more")
-        with chdir(command["folder"]):
+        withheld = file is None and command.get("withheld", False) and is_url(given["file"])
+        with chdir(command["folder"]), _without_secrets(directory, given["file"], withheld):
             if given["workers"] is not None:
                 from .workers import resume_parts
 
@@ -166,6 +168,22 @@ def continue_run(
                 return
             del given["workers"]
             learn_rows(whole, command, kept, rest=rest, watch=watch, **{**given, "as_json": as_json, "quiet": quiet})
+
+
+@contextmanager
+def _without_secrets(directory: str, file: str, withheld: bool) -> Iterator[None]:
+    """Let errors ask for the URL where the one that was kept lacks what was secret in it."""
+    if withheld and file.lower().startswith(("http://", "https://")):  # no client finds that elsewhere
+        raise StateError(f"{directory}: {NOT_KEPT}: give the URL once more, privol resume {directory} URL")
+    try:
+        yield
+    except (InvalidParameter, StreamError) as error:
+        if withheld:
+            error.add_note(
+                f"{NOT_KEPT}: give the URL once more, privol resume {directory} URL, unless its client finds them in "
+                "the environment or in a file of its own"
+            )
+        raise
 
 
 def _nothing_to_resume(path: Path) -> str:

@@ -16,7 +16,7 @@ import click
 from .._threads import set_threads
 from ..errors import BudgetExceeded
 from ..learners import TABLE
-from ..readers.source_urls import to_keep
+from ..readers.source_urls import NOT_KEPT, to_keep
 from .encoding import short_of_rows, unlabelled
 from .learner_options import LEARNER_OPTIONS
 from .option_types import CrossType, HorizonType, WorkersType
@@ -28,7 +28,7 @@ from .records import describe_cells, describe_run, sealed_record, write_run
 from .streams import FILE_OPTIONS, stream_options, unread_pipe
 from .topics import GroupedCommand, Topic
 
-__all__ = ["learn_rows", "run", "say_what_is_left"]
+__all__ = ["command_of", "learn_rows", "run", "say_what_is_left"]
 
 _PRIVACY = (
     "epsilon delta mu rows_per_user user_separation adjacency horizon renewal release private_metrics metric_windows "
@@ -69,14 +69,15 @@ More examples:
     privol run 'parts/*.csv' --schema clinic.toml --learner pqftl --loss squared --batch 1000 --workers 4
     zcat rows.csv.gz | privol run - --schema rows.toml --horizon 100000
 """
-_WORDS = "privol.cli.run.words"
+_COMMAND = "privol.cli.run.command"
 
 
 class _RunCommand(GroupedCommand):
-    """Remembers its words, for resuming the run."""
+    """Remembers its words, for resuming the run, but for what is secret in them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[_WORDS] = [to_keep(word) for word in args]
+        words = [to_keep(word) for word in args]
+        ctx.meta[_COMMAND] = {"words": words, "folder": os.getcwd(), "withheld": words != args}
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -85,6 +86,14 @@ class _RunCommand(GroupedCommand):
             file = ctx.params["file"] or "the rows that come with privol"
             click.echo(f"Reading {to_keep(file)}", err=True)
         return super().invoke(ctx)
+
+
+def command_of(ctx: click.Context) -> dict[str, Any]:
+    """Return what is kept of a command that begins a run.
+
+    ``withheld`` says whether a URL among its words had secrets, which are not.
+    """
+    return dict(ctx.meta[_COMMAND])
 
 
 @click.command(
@@ -241,7 +250,7 @@ def run(out: str | None, threads: int | None, **options: Any) -> None:
     """
     ctx = click.get_current_context()
     set_threads(threads)
-    command = {"words": ctx.meta[_WORDS], "folder": os.getcwd()}
+    command = command_of(ctx)
     if options["workers"] is not None:
         from .workers import run_parts
 
@@ -456,6 +465,8 @@ def say_what_is_left(error: BaseException, made: Any, directory: RunDirectory, e
 
 def _continues(directory: RunDirectory, file: str | None) -> str:
     """Say how a run goes on, and what a pipe must bring then."""
+    if file is not None and to_keep(file) != file:
+        return f"privol resume {directory.shown} URL continues it: {NOT_KEPT}"
     rows = ", with all rows again, or with --rest those from its --next-row on" if file == "-" else ""
     return f"privol resume {directory.shown} continues it{rows}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import time
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from ..readers.source_urls import is_url, shown
 from .options import OFFLINE
 from .outputs import RunDirectory
 from .resume import continue_run
-from .run import learn_rows
+from .run import command_of, learn_rows
 from .run import run as run_command
 from .topics import GroupedCommand, Topic
 
@@ -253,7 +252,7 @@ def _learn_rows(ctx: click.Context, service: Any, run: str, source: str, inner: 
         raise StateError(f"{run}: there is no run to go on with, and --rest is for one")
     if kept is None and (left := _left_without_checkpoint(path)) is not None:
         raise left
-    command = {"words": inner.meta["privol.cli.run.words"], "folder": os.getcwd()}
+    command = command_of(inner)
     set_threads(given.pop("threads"))
     for name in ("out", "workers"):
         del given[name]

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from ..errors import InvalidCell, InvalidParameter, InvalidRow, PartFailure, StreamError
-from ..readers.source_urls import is_live, is_source, parsed, without_secrets
+from ..readers.source_urls import is_live, is_source, parsed, to_keep
 from ..streams import open_stream
 
 __all__ = ["FilePart", "Held", "Part", "Reading", "Refusal", "check_parts", "file_parts", "result_of"]
@@ -95,19 +95,19 @@ def check_parts(parts: list[Any]) -> None:
     for name in names:
         if is_live(name):
             raise InvalidParameter(
-                f"parts must be files or tables, whose rows can be counted, found {without_secrets(name)}: one process "
+                f"parts must be files or tables, whose rows can be counted, found {to_keep(name)}: one process "
                 "learns the messages of a broker, in their order"
             )
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
-        raise InvalidParameter(f"parts must have different names, found {twice[0]!r} more than once")
+        raise InvalidParameter(f"parts must have different names, found {to_keep(twice[0])!r} more than once")
     known: dict[Any, str] = {}
     for part in (part for part in parts if isinstance(part, FilePart)):
         for place in _places(part.name):
             same = known.setdefault(place, part.name)
             if same != part.name:
                 what = "one table" if is_source(part.name) else "one file"
-                first, second = (without_secrets(each) if is_source(each) else each for each in (same, part.name))
+                first, second = to_keep(same), to_keep(part.name)
                 raise InvalidParameter(f"parts must be different files, found {first!r} and {second!r}: {what}")
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple, cast
-from urllib.parse import urlsplit
 
 from ..errors import StreamError
 from .base import arrow, plainly
 from .http_files import HttpFile
 from .place_base import Place, State
+from .source_urls import shown, to_keep
 
 __all__ = ["Folder", "LocalFile", "Place", "State", "place_of"]
 
@@ -82,22 +82,22 @@ def _state(status: os.stat_result) -> State:
 
 
 @contextmanager
-def _asking() -> Iterator[None]:
-    """Turn whatever a file system raises into an OSError: some clients' errors are of no particular type."""
+def _asking(url: str) -> Iterator[None]:
+    """Turn whatever a file system raises into an OSError without the secrets of the URL, which clients quote."""
     try:
         yield
-    except arrow("URLs").ArrowException as err:
-        raise OSError(str(err)) from None
+    except (arrow("URLs").ArrowException, OSError) as err:
+        raise OSError(shown(getattr(err, "strerror", None) or str(err), [url])) from None
 
 
 class _Opened:
     """An open file of a file system, and how far it has been read from its beginning."""
 
-    def __init__(self, file: Any) -> None:
-        self._file = file
+    def __init__(self, file: Any, url: str) -> None:
+        self._file, self._url = file, url
 
     def read(self, size: int) -> bytes:
-        with _asking():
+        with _asking(self._url):
             return cast(bytes, self._file.read(size))
 
     read1 = read
@@ -117,19 +117,21 @@ class RemoteFile(Place):
     system : pyarrow.fs.FileSystem
     path : str
         The path as the file system writes it.
+    url : str
+        From which the file system was made: **secret** where it has a key.
     info : pyarrow.fs.FileInfo, optional
         What listing its folder has shown about it.
     """
 
     far = True
 
-    def __init__(self, system: Any, path: str, info: Any = None) -> None:
-        self._system, self._at, self._info = system, path, info
+    def __init__(self, system: Any, path: str, url: str, info: Any = None) -> None:
+        self._system, self._at, self._url, self._info = system, path, url, info
         self.name = PurePosixPath(path).name or path
 
     def _type(self) -> tuple[str, Any]:
         try:
-            with _asking():
+            with _asking(self._url):
                 found = self._system.get_file_info(self._at)
         except OSError as err:
             raise self.unreadable(err) from err
@@ -144,10 +146,10 @@ class RemoteFile(Place):
         return State((), int(found.size), found.mtime_ns)
 
     def open(self) -> BinaryIO:
-        return cast(BinaryIO, _Opened(self.native()))
+        return cast(BinaryIO, _Opened(self.native(), self._url))
 
     def native(self) -> Any:
-        with _asking():
+        with _asking(self._url):
             return self._system.open_input_file(self._at)
 
     def path(self, what: str) -> Path:
@@ -162,9 +164,9 @@ class RemoteFile(Place):
     def listed(self) -> list[Place]:
         from pyarrow.fs import FileSelector
 
-        with _asking():
+        with _asking(self._url):
             found = self._system.get_file_info(FileSelector(self._at))
-        return [RemoteFile(self._system, info.path, info) for info in found]
+        return [RemoteFile(self._system, info.path, self._url, info) for info in found]
 
 
 def place_of(data: str | os.PathLike[str]) -> Place | Folder:
@@ -191,23 +193,18 @@ def place_of(data: str | os.PathLike[str]) -> Place | Folder:
 
 def _of_url(url: str) -> Place:
     # Messages show only the last name of a URL, which may hold keys.
-    name = PurePosixPath(url.split("?")[0]).name
+    name = PurePosixPath(to_keep(url).split("?")[0]).name
     arrow(f"URLs such as {url.partition(':')[0]}://")
     import pyarrow.fs
 
     if url.startswith(_GOOGLE) and "retry_limit_seconds=" not in url:
         url += ("&" if "?" in url else "?") + _PATIENCE
     try:
-        with _asking():
+        with _asking(url):
             system, path = pyarrow.fs.FileSystem.from_uri(url)
     except OSError as err:
-        told = str(err)
-        for word in (url, *re.split("[:@]", urlsplit(url).netloc.rpartition("@")[0])):
-            told = told.replace(word, "...") if word else told
-        told = plainly(OSError(told))
-        # without its cause, whose text may hold keys
-        raise StreamError(f"{name}: the URL cannot be opened by pyarrow's file systems: {told}") from None
-    return LocalFile(Path(path)) if system.type_name == "local" else RemoteFile(system, path)
+        raise StreamError(f"{name}: the URL cannot be opened by pyarrow's file systems: {plainly(err)}") from None
+    return LocalFile(Path(path)) if system.type_name == "local" else RemoteFile(system, path, url)
 
 
 def _folder(name: str, found: list[Place], missing: str) -> Folder:

@@ -1,4 +1,4 @@
-"""URLs of databases and live sources: what they say, without what must not be shown.
+"""URLs: what those of databases and live sources say, and what of any URL may be kept and shown.
 
 Nothing but the standard library is imported here: the command line reads URLs when it starts.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from urllib.parse import unquote
+from pathlib import PurePath
+from urllib.parse import quote, unquote
 
 from ..errors import InvalidParameter
 
 __all__ = [
+    "NOT_KEPT",
     "SOURCES",
     "SourceUrl",
     "ended_after",
@@ -23,9 +25,10 @@ __all__ = [
     "shown",
     "states_rows",
     "to_keep",
-    "without_secrets",
 ]
 
+#: What is to be said where a run goes on without what :func:`to_keep` has left out.
+NOT_KEPT = "passwords, keys and whatever else of a URL may be secret are not kept with a run"
 #: Schemes of URLs that are read as sources, and what each one is.
 SOURCES = {
     "sqlite": "SQLite",
@@ -40,17 +43,41 @@ SOURCES = {
 }
 #: Of these, those that have no end: brokers of messages.
 _LIVE = {"redis", "rediss", "kafka", "mqtt", "mqtts"}
-#: Of these, those that name a file; the others name a server, where a user and a password may stand.
-_FILES = {"sqlite", "duckdb"}
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+# Those that name a file; the others name a server, where a user and a password may stand.
+_FILES = {"sqlite", "duckdb", "file"}
+# Those whose user part begins with a name that is no secret, for Azure that of a container.
+_NAMED = SOURCES.keys() | {"hdfs", "viewfs", "abfs", "abfss"}
+# Options whose values are no secrets. Of all other options, schemes and misspelt names none is kept or shown: nobody
+# knows what web servers call their keys.
+_ENDS, _TABLE = "rows quarantine", "table query order"
+_PLAIN = {
+    scheme: frozenset(options.split())
+    for schemes, options in {
+        "sqlite duckdb": _TABLE,
+        "postgresql postgres": f"{_TABLE} host hostaddr port dbname user passfile service options application_name "
+        "fallback_application_name client_encoding connect_timeout tcp_user_timeout keepalives keepalives_idle "
+        "keepalives_interval keepalives_count channel_binding require_auth requirepeer sslmode sslnegotiation "
+        "sslcompression sslcert sslkey sslcertmode sslrootcert sslcrl sslcrldir sslsni ssl_min_protocol_version "
+        "ssl_max_protocol_version gssencmode gssdelegation gsslib krbsrvname target_session_attrs load_balance_hosts",
+        "redis rediss": f"{_ENDS} stream group field ssl_ca_certs ssl_cert_reqs ssl_certfile ssl_keyfile",
+        "kafka": f"{_ENDS} group",
+        "mqtt mqtts": f"{_ENDS} client sequence ca_certs certfile keyfile",
+        "s3": "scheme region endpoint_override allow_bucket_creation allow_bucket_deletion force_virtual_addressing",
+        "gs gcs": "scheme endpoint_override retry_limit_seconds",
+        "abfs abfss": "enable_tls blob_storage_authority dfs_storage_authority credential_kind tenant_id client_id "
+        "background_writes",
+        "hdfs viewfs": "user replication buffer_size default_block_size",
+    }.items()
+    for scheme in schemes.split()
+}
+# At least two characters: a single one is a drive.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(:\d*)?")
-# Names of options whose values are secret, and an exception: the name of a file.
-_SECRET = re.compile(r"pass|secret|token|credential|api_?key|scram|key\.pem|oauthbearer", re.IGNORECASE)
-_NO_SECRET = {"passfile"}
-# The same in the URL of a file, which may be signed.
-_SIGNED = re.compile(rf"{_SECRET.pattern}|sig|key|auth", re.IGNORECASE)
-# Shorter secrets are not hidden: they would occur in ordinary words.
-_LEAST = 4
+# Names of options whose values are secret, among them those of librdkafka, which has too many options to list.
+_SECRET = re.compile(r"pass|secret|token|credential|api_?key|scram|key\.pem|oauthbearer|kinit", re.IGNORECASE)
+# Shorter secrets are not hidden in texts, as they would occur in ordinary words; nor are shorter values that may be no
+# secrets.
+_LEAST, _LEAST_UNKNOWN = 4, 8
 _HIDDEN = "..."
 
 
@@ -100,10 +127,7 @@ class SourceUrl:
 
     def hidden(self, text: str) -> str:
         """Return a text without the secrets of the URL."""
-        for word in self.secrets:
-            if len(word) >= _LEAST:
-                text = text.replace(word, _HIDDEN)
-        return text
+        return _without(text, self.secrets)
 
 
 def is_source(data: object) -> bool:
@@ -142,17 +166,12 @@ def parsed(url: str) -> SourceUrl:
     """
     base, _, query = url.partition("?")
     scheme, _, rest = base.partition("://")
-    netloc, _, path = rest.partition("/")
     scheme = scheme.lower()
-    secrets = set()
-    if scheme not in _FILES:
-        if _misplaced(url):
-            raise InvalidParameter(
-                f"the {SOURCES[scheme]} URL is ambiguous: in a user's name or password % / ? # @ are "
-                "written %25, %2F, %3F, %23, %40"
-            )
-        user = netloc.rpartition("@")[0]
-        secrets |= {word for word in (user.partition(":")[2], unquote(user.partition(":")[2])) if word}
+    if scheme not in _FILES and _misplaced(url):
+        raise InvalidParameter(
+            f"the {SOURCES[scheme]} URL is ambiguous: in a user's name or password % / ? # @ are "
+            "written %25, %2F, %3F, %23, %40"
+        )
     options = []
     for part in query.split("&"):
         if not part:
@@ -161,29 +180,13 @@ def parsed(url: str) -> SourceUrl:
         if not is_there:
             raise InvalidParameter(f"the {SOURCES[scheme]} URL has an option without a value: write name=value")
         options.append((unquote(name), unquote(value)))
-        if _is_secret(name) and value:
-            secrets |= {value, unquote(value)}
     return SourceUrl(
         scheme=scheme,
         base=base,
-        path=unquote(path),
+        path=unquote(rest.partition("/")[2]),
         options=tuple(options),
-        secrets=tuple(sorted(secrets, key=len, reverse=True)),
+        secrets=_apart(url)[1],
     )
-
-
-def without_secrets(url: str) -> str:
-    """Return a URL of a source without passwords and what else is secret, as it may be kept and shown."""
-    base, _, query = url.partition("?")
-    scheme, _, rest = base.partition("://")
-    if scheme.lower() not in _FILES:
-        if _misplaced(url):  # it is refused, and nobody knows what of it is the password
-            return f"{scheme}://{_HIDDEN}"
-        netloc, slash, path = rest.partition("/")
-        user, at, host = netloc.rpartition("@")
-        rest = f"{user.partition(':')[0]}{at}{host}{slash}{path}"
-    parts = [part for part in query.split("&") if part and not _is_secret(part.partition("=")[0])]
-    return f"{scheme}://{rest}" + (f"?{'&'.join(parts)}" if parts else "")
 
 
 def is_url(data: object) -> bool:
@@ -192,33 +195,76 @@ def is_url(data: object) -> bool:
 
 
 def to_keep(word: str) -> str:
-    """Return a word of a command as it may be kept and shown: a URL without passwords, keys and signatures."""
-    if is_source(word):
-        return without_secrets(word)
-    base, mark, query = word.partition("?")
-    if not mark or not base.lower().startswith(("http://", "https://")):
-        return word
-    parts = [part for part in query.split("&") if not _SIGNED.search(unquote(part.partition("=")[0]))]
-    return base + (f"?{'&'.join(parts)}" if parts else "")
+    """Return a word of a command as it may be kept and shown.
+
+    A URL, which may be the value of an option, is left without passwords, keys, its fragment, and all options that are
+    not known to be harmless.
+    """
+    found = _SCHEME.search(word)
+    return word if found is None else word[: found.start()] + _apart(word[found.start() :])[0]
 
 
 def shown(text: str, words: Iterable[str]) -> str:
     """Return a message without the secrets of the URLs that are among the words of a command."""
-    for word in words:
-        at = _SCHEME.search(word)
-        url = "" if at is None else word[at.start() :]
-        if not is_source(url):
-            continue
-        text = text.replace(url, without_secrets(url))
-        try:
-            text = parsed(url).hidden(text)
-        except InvalidParameter:  # one that is refused is quoted nowhere but as a whole
-            continue
+    found = [word[at.start() :] for word in words if (at := _SCHEME.search(word)) is not None]
+    for url in sorted(found, key=len, reverse=True):  # one may begin as another does
+        kept, secrets = _apart(url)
+        for said in (url, str(PurePath(url))):  # the second where a command took it for a path
+            text = text.replace(said, kept)
+        text = _without(text, secrets)
     return text
 
 
-def _is_secret(name: str) -> bool:
-    return _SECRET.search(unquote(name)) is not None and unquote(name) not in _NO_SECRET
+def _without(text: str, secrets: Iterable[str]) -> str:
+    for word in secrets:
+        if len(word) >= _LEAST:
+            text = text.replace(word, _HIDDEN)
+    return text
+
+
+def _apart(url: str) -> tuple[str, tuple[str, ...]]:
+    """Return a URL as it may be kept, and what it has lost, decoded and as given; the longest first."""
+    base, _, query = url.partition("?")
+    scheme, _, rest = base.partition("://")
+    kind = scheme.lower()
+    secrets: set[str] = set()
+
+    def lost(text: str, certain: bool) -> None:
+        plain = unquote(text)
+        if certain or len(text) >= _LEAST_UNKNOWN:
+            secrets.update({text, plain, quote(plain, safe="")} - {""})
+
+    if kind not in _FILES and _misplaced(url):  # nobody knows what of it is the password
+        lost(url.partition("://")[2].rpartition("@")[0].partition(":")[2], certain=False)
+        return f"{scheme}://{_HIDDEN}", tuple(secrets)
+    if kind not in SOURCES:
+        (rest, _, first), (query, _, second) = rest.partition("#"), query.partition("#")
+        lost(first, certain=False)
+        lost(second, certain=False)
+    if kind not in _FILES:
+        netloc, slash, path = rest.partition("/")
+        user, at, host = netloc.rpartition("@")
+        name, _, password = user.partition(":")
+        lost(password, certain=True)
+        if kind not in _NAMED and (kind, name) not in (("gs", "anonymous"), ("gcs", "anonymous")):
+            lost(name, certain=False)
+            name = at = ""
+        rest = f"{name}{at}{host}{slash}{path}"
+    parts = []
+    for part in filter(None, query.split("&")):
+        name, _, value = part.partition("=")
+        if _is_plain(kind, unquote(name)):
+            parts.append(part)
+        else:
+            lost(value or name, certain=_SECRET.search(unquote(name)) is not None)
+    kept = f"{scheme}://{rest}" + (f"?{'&'.join(parts)}" if parts else "")
+    return kept, tuple(sorted(secrets, key=len, reverse=True))
+
+
+def _is_plain(scheme: str, name: str) -> bool:
+    """Whether the value of an option is known to be no secret."""
+    dotted = scheme == "kafka" and "." in name  # librdkafka's
+    return name in _PLAIN.get(scheme, ()) or (dotted and _SECRET.search(name) is None)
 
 
 def _misplaced(url: str) -> bool:
@@ -227,8 +273,10 @@ def _misplaced(url: str) -> bool:
     netloc, _, path = base.partition("://")[2].partition("/")
     name = query.partition("&")[0].partition("=")[0]
     user, _, hosts = netloc.rpartition("@")
+    # the names of files may have an @: it ends a password only behind a colon
+    behind = (path, name) if is_source(url) or ":" in netloc else ()
     return (
-        any("@" in text for text in (user, path, name))
+        any("@" in text for text in (user, *behind))
         or "#" in netloc
         or not all(_HOST.fullmatch(host) for host in hosts.split(","))
     )
