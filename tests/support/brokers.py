@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 import warm
+from certificates import Certificate
 from patience import WAIT
 
 from privol import DPFTRL, open_stream
@@ -95,21 +97,30 @@ class Broker(ABC):
 
 
 class Redis(Broker):
-    """A Redis that has each entry on its disk before it answers, with a password."""
+    """A Redis that has each entry on its disk before it answers, with a password; with a certificate it speaks TLS and
+    wants one."""
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: Certificate | None = None) -> None:
+        self.certificate = certificate
         super().__init__("redis-server")
 
     def words(self) -> list[str]:
         how = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "yes", "appendfsync": "always"}
         how |= {"requirepass": PASSWORD, "dir": self.folder}
+        if (tls := self.certificate) is not None:
+            how |= {"port": 0, "tls-port": self.port, "tls-auth-clients": "yes"}
+            how |= {"tls-cert-file": tls.chain, "tls-key-file": tls.key, "tls-ca-cert-file": tls.authority}
         return [word for name, value in how.items() for word in (f"--{name}", str(value))]
 
     @property
     def client(self) -> Any:
         import redis
 
-        return redis.Redis(port=self.port, password=PASSWORD)
+        tls: dict[str, Any] = {}
+        if self.certificate is not None:
+            tls = {"ssl": True, "ssl_cert_reqs": "none", "ssl_check_hostname": False}
+            tls |= {"ssl_certfile": self.certificate.chain, "ssl_keyfile": self.certificate.key}
+        return redis.Redis(port=self.port, password=PASSWORD, **tls)
 
     def answers(self) -> bool:
         import redis
@@ -128,7 +139,8 @@ class Redis(Broker):
 
     def url(self, stream: str = "visits", **options: Any) -> str:
         words = "&".join(f"{name}={value}" for name, value in {"stream": stream, **options}.items())
-        return f"redis://:{PASSWORD}@127.0.0.1:{self.port}/0?{words}"
+        scheme = "redis" if self.certificate is None else "rediss"
+        return f"{scheme}://:{PASSWORD}@127.0.0.1:{self.port}/0?{words}"
 
 
 class Kafka:
@@ -203,10 +215,11 @@ def killed(url: str, run: Path, blocks: int, **how: Any) -> None:
 class Mosquitto(Broker):
     """An MQTT broker with a user and a password, whose disk has all messages that :meth:`add` has sent.
 
-    What is acknowledged later is lost when it is killed.
+    What is acknowledged later is lost when it is killed. With a certificate it speaks TLS and wants one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: Certificate | None = None) -> None:
+        self.certificate = certificate
         super().__init__("mosquitto")
 
     def words(self) -> list[str]:
@@ -225,6 +238,9 @@ class Mosquitto(Broker):
             "max_queued_messages 0",
             *(["user root"] if os.getuid() == 0 else []),
         ]
+        if self.certificate is not None:
+            authority, chain, key = self.certificate
+            how += [f"cafile {authority}", f"certfile {chain}", f"keyfile {key}", "require_certificate true"]
         (self.folder / "settings").write_text("\n".join(how) + "\n")
         return ["-c", str(self.folder / "settings")]
 
@@ -232,11 +248,19 @@ class Mosquitto(Broker):
         with socket.socket() as asking:
             return asking.connect_ex(("127.0.0.1", self.port)) == 0
 
-    def client(self, name: str) -> Any:
+    def made(self, name: str) -> Any:
         import paho.mqtt.client as api
 
         made = api.Client(api.CallbackAPIVersion.VERSION2, client_id=name, protocol=api.MQTTv5)
         made.username_pw_set("clinic", PASSWORD)
+        if self.certificate is not None:
+            _, chain, key = self.certificate
+            made.tls_set(certfile=str(chain), keyfile=str(key), cert_reqs=ssl.CERT_NONE)
+            made.tls_insecure_set(True)
+        return made
+
+    def client(self, name: str) -> Any:
+        made = self.made(name)
         made.connect("127.0.0.1", self.port)
         made.loop_start()
         return made
@@ -271,16 +295,15 @@ class Mosquitto(Broker):
     def url(self, topic: str, **options: Any) -> str:
         given = {"client": "model", "sequence": "seq", **options}
         words = "&".join(f"{name}={value}" for name, value in given.items())
-        return f"mqtt://clinic:{PASSWORD}@127.0.0.1:{self.port}/{topic}?{words}"
+        scheme = "mqtt" if self.certificate is None else "mqtts"
+        return f"{scheme}://clinic:{PASSWORD}@127.0.0.1:{self.port}/{topic}?{words}"
 
     def subscribe(self, topic: str, client: str = "model") -> None:
         """Let the broker keep messages for a client from now on, as the first call of a run does."""
-        import paho.mqtt.client as api
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
-        made, ready = api.Client(api.CallbackAPIVersion.VERSION2, client_id=client, protocol=api.MQTTv5), []
-        made.username_pw_set("clinic", PASSWORD)
+        made, ready = self.made(client), []
         session = Properties(PacketTypes.CONNECT)
         session.SessionExpiryInterval = 0xFFFFFFFF
         made.on_connect = lambda *_: made.subscribe(topic, qos=1)

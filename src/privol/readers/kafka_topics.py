@@ -90,7 +90,7 @@ class KafkaFeed(Feed):
     def _noted(self, error: Any) -> None:
         """Note what the client says of its connections; it tries again by itself."""
         codes = self.client.KafkaError
-        if error.code() in (codes._ALL_BROKERS_DOWN, codes._TRANSPORT, codes._AUTHENTICATION, codes._RESOLVE):
+        if error.code() in (codes._TRANSPORT, codes._SSL, codes._AUTHENTICATION, codes._RESOLVE):
             self._down = self.url.hidden(error.str())
 
     def identity(self) -> dict[str, Any]:
@@ -106,6 +106,7 @@ class KafkaFeed(Feed):
             error = err.args[0]
             away, told = self._is_away(error), self.url.hidden(error.str())
         if away:
+            self._asker.poll(0)  # it calls _noted, here alone
             raise Away(f"{told}{f' ({self._down})' if self._down and self._down != told else ''}")
         if told is not None:
             raise StreamError(f"{self.name}: cannot be read: {told}")
