@@ -21,7 +21,7 @@ from privol.distributed._row_parts import check_parts
 from privol.errors import InvalidParameter, StreamError
 from privol.readers import kafka_topics, mqtt_topics, redis_streams, sql_clients
 from privol.readers.feeds import OWN
-from privol.readers.source_urls import to_keep
+from privol.readers.source_urls import shown, to_keep
 from privol.streams import open_stream
 
 WORD = "S3cr3t-Value"
@@ -74,6 +74,13 @@ def test_what_is_left_of_a_url(url, kept):
         assert kept in refused.stderr
         assert json.loads(refused.stdout)["error"]["message"] in refused.stderr
         assert WORD not in refused.output
+
+
+def test_secrets_and_urls_that_begin_as_others_do():
+    short, long = "https://there/rows.csv?sig=abc", "https://there/rows.csv?sig=abc&code=xyz"
+    assert shown(f"{short} {long}", [short, long]) == "https://there/rows.csv https://there/rows.csv"
+    url = f"{AZURE}?token={WORD}&secret={WORD}-more"
+    assert shown(f"{WORD}-more {WORD}", [url]) == "... ..."
 
 
 @pytest.mark.parametrize("path", ["rows?.csv", "C://a?b=c", "a#b.csv", "--classes=0,1"])
@@ -160,12 +167,12 @@ def killed(url, run, *words):
         time.sleep(0.002)
     process.kill()
     assert process.wait() == -signal.SIGKILL
-    shown = b""
+    printed = b""
     with suppress(OSError):  # the end of a terminal
         while part := os.read(ours, 65536):
-            shown += part
+            printed += part
     os.close(ours)
-    return shown.decode()
+    return printed.decode()
 
 
 WORDS = ("--classes", "0,1", "--x-bound", "1", "--learner", "dpftrl", "--release", "1", "--checkpoint", "1000",
@@ -178,9 +185,9 @@ MANY = ("a,y\n" + "".join(f"{i % 7 / 7},{i % 2}\n" for i in range(200_000))).enc
 def test_a_killed_run_keeps_no_key_and_needs_it_again(here, store, monkeypatch):
     store.put("rows.csv", MANY)
     url, run = store.url("rows.csv"), here / "RUN"
-    shown = killed(url, run, *WORDS)
-    assert f"Reading s3://bucket/rows.csv?endpoint_override=127.0.0.1:{store.port}" in shown
-    assert KEY not in shown
+    printed = killed(url, run, *WORDS)
+    assert f"Reading s3://bucket/rows.csv?endpoint_override=127.0.0.1:{store.port}" in printed
+    assert KEY not in printed
     assert holding(run, f"endpoint_override=127.0.0.1:{store.port}")
     assert not holding(here, KEY)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(here / "none"))

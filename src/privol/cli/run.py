@@ -77,7 +77,7 @@ class _RunCommand(GroupedCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = [to_keep(word) for word in args]
-        ctx.meta[_COMMAND] = {"words": words, "folder": os.getcwd(), "withheld": words != args}
+        ctx.meta[_COMMAND] = {"words": words, "withheld": words != args}
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -93,7 +93,7 @@ def command_of(ctx: click.Context) -> dict[str, Any]:
 
     ``withheld`` says whether a URL among its words had secrets, which are not.
     """
-    return dict(ctx.meta[_COMMAND])
+    return {**ctx.meta[_COMMAND], "folder": os.getcwd()}
 
 
 @click.command(

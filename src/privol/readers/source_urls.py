@@ -95,7 +95,7 @@ class SourceUrl:
     options : tuple of (str, str)
         In their order: those of privol and those of the client.
     secrets : tuple of str
-        What is shown nowhere, decoded and as given; the longest first.
+        What is shown nowhere, decoded and as given.
     """
 
     scheme: str
@@ -185,7 +185,7 @@ def parsed(url: str) -> SourceUrl:
         base=base,
         path=unquote(rest.partition("/")[2]),
         options=tuple(options),
-        secrets=_apart(url)[1],
+        secrets=tuple(sorted(_apart(url)[1])),
     )
 
 
@@ -216,14 +216,14 @@ def shown(text: str, words: Iterable[str]) -> str:
 
 
 def _without(text: str, secrets: Iterable[str]) -> str:
-    for word in secrets:
+    for word in sorted(secrets, key=len, reverse=True):  # one may be a part of another
         if len(word) >= _LEAST:
             text = text.replace(word, _HIDDEN)
     return text
 
 
-def _apart(url: str) -> tuple[str, tuple[str, ...]]:
-    """Return a URL as it may be kept, and what it has lost, decoded and as given; the longest first."""
+def _apart(url: str) -> tuple[str, set[str]]:
+    """Return a URL as it may be kept, and what it has lost, decoded and as given."""
     base, _, query = url.partition("?")
     scheme, _, rest = base.partition("://")
     kind = scheme.lower()
@@ -236,7 +236,7 @@ def _apart(url: str) -> tuple[str, tuple[str, ...]]:
 
     if kind not in _FILES and _misplaced(url):  # nobody knows what of it is the password
         lost(url.partition("://")[2].rpartition("@")[0].partition(":")[2], certain=False)
-        return f"{scheme}://{_HIDDEN}", tuple(secrets)
+        return f"{scheme}://{_HIDDEN}", secrets
     if kind not in SOURCES:
         (rest, _, first), (query, _, second) = rest.partition("#"), query.partition("#")
         lost(first, certain=False)
@@ -257,8 +257,7 @@ def _apart(url: str) -> tuple[str, tuple[str, ...]]:
             parts.append(part)
         else:
             lost(value or name, certain=_SECRET.search(unquote(name)) is not None)
-    kept = f"{scheme}://{rest}" + (f"?{'&'.join(parts)}" if parts else "")
-    return kept, tuple(sorted(secrets, key=len, reverse=True))
+    return f"{scheme}://{rest}" + (f"?{'&'.join(parts)}" if parts else ""), secrets
 
 
 def _is_plain(scheme: str, name: str) -> bool:
