@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from cli_tools import privol_cli, start
+from format_files import WRITERS
 from object_store import KEY, LocalStore
 from patience import WAIT
 
@@ -140,6 +142,49 @@ def test_what_a_client_says_is_shown_without_the_key(monkeypatch):
             with pytest.raises(StreamError, match=r"rows\.csv: .*403 for abfs://box@.* signed \.\.\.") as caught:
                 open_stream(url)
             assert WORD not in "".join(traceback.format_exception(caught.value))
+
+
+class Breaking(io.BytesIO):
+    """A file whose connection breaks where a number of calls has been made, with an error that quotes the URL."""
+
+    left = -1
+
+    def _called(self):
+        if self.left == 0:
+            raise OSError(f"403 for {AZURE}?sig={WORD}")
+        self.left -= 1
+
+    def read(self, *given):
+        self._called()
+        return super().read(*given)
+
+    def seek(self, *given):
+        self._called()
+        return super().seek(*given)
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow"])
+def test_a_file_that_breaks_off_shows_no_key(tmp_path, monkeypatch, name):
+    pa, fs = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.fs")
+    WRITERS[name](tmp_path / "rows")
+    content, said = (tmp_path / "rows").read_bytes(), []
+
+    def opened(_):
+        made = Breaking(content)
+        made.left = len(said)
+        return pa.PythonFile(made, mode="r")
+
+    found = SimpleNamespace(type=fs.FileType.File, size=len(content), mtime_ns=1)
+    system = SimpleNamespace(type_name="abfs", get_file_info=lambda _: found, open_input_file=opened)
+    monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=lambda _: (system, f"box/rows.{name}")))
+    while True:
+        try:
+            assert sum(len(block.X) for block in open_stream(f"{AZURE}?sig={WORD}", classes=(0, 1))) == 5
+            break
+        except StreamError as error:
+            said.append("".join(traceback.format_exception(error)))
+    assert len(said) > 3
+    assert all("403 for" in each and WORD not in each for each in said)
 
 
 @pytest.fixture

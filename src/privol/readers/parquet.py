@@ -87,7 +87,8 @@ class _FileColumns(TypedColumns):
         try:
             return call()
         except (self._arrow.ArrowException, OSError, EOFError, UnicodeDecodeError) as err:
-            raise _unreadable(LineFile(self._place), f"{self.what} file", err) from err
+            told = self._place.told(err)
+            raise _unreadable(LineFile(self._place), f"{self.what} file", told) from told
 
     def _each(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Yield the batches of a file that may be damaged or change."""
@@ -97,7 +98,8 @@ class _FileColumns(TypedColumns):
                 batch = next(batches, None)
             except (self._arrow.ArrowException, OSError, EOFError, UnicodeDecodeError) as err:
                 self._same(row)
-                raise self.damaged(err, row) from err
+                told = self._place.told(err)
+                raise self.damaged(told, row) from told
             if batch is None:
                 self._same(row)
                 return

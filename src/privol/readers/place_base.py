@@ -78,6 +78,10 @@ class Place(ABC):
         """Return the state of what :meth:`open` returned."""
         return self.state()
 
+    def told(self, err: BaseException) -> BaseException:
+        """Return an error of a library that reads what :meth:`native` has opened, without what must not be shown."""
+        return err
+
     def unreadable(self, err: BaseException) -> StreamError:
         """Return the error for a file that cannot be read."""
         return StreamError(f"{self.name}: cannot be read: {getattr(err, 'strerror', None) or plainly(err)}")

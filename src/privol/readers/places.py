@@ -87,7 +87,11 @@ def _asking(url: str) -> Iterator[None]:
     try:
         yield
     except (arrow("URLs").ArrowException, OSError) as err:
-        raise OSError(shown(getattr(err, "strerror", None) or str(err), [url])) from None
+        raise _told(err, url) from None
+
+
+def _told(err: BaseException, url: str) -> OSError:
+    return OSError(shown(getattr(err, "strerror", None) or str(err), [url]))
 
 
 class _Opened:
@@ -151,6 +155,9 @@ class RemoteFile(Place):
     def native(self) -> Any:
         with _asking(self._url):
             return self._system.open_input_file(self._at)
+
+    def told(self, err: BaseException) -> BaseException:
+        return _told(err, self._url)
 
     def path(self, what: str) -> Path:
         raise StreamError(f"{self.name}: {what} cannot be read from a URL, copy it to a disk first")
