@@ -222,7 +222,7 @@ def killed(url, run, *words):
 
 WORDS = ("--classes", "0,1", "--x-bound", "1", "--learner", "dpftrl", "--release", "1", "--checkpoint", "1000",
          "--horizon", "400000", "--no-diagnostics")  # fmt: skip
-MANY = ("a,y\n" + "".join(f"{i % 7 / 7},{i % 2}\n" for i in range(200_000))).encode()
+MANY = ("a,y\n" + "".join(f"{i % 7 / 7},{i % 2}\n" for i in range(60_000))).encode()
 
 
 @pytest.mark.process
