@@ -22,6 +22,7 @@ __all__ = [
     "ScaledRowsWarning",
     "SelectionFailure",
     "SolverFailure",
+    "SourceAway",
     "SourceFailure",
     "StateError",
     "StreamError",
@@ -118,6 +119,10 @@ class StreamError(PrivolError, ValueError):
     def __init__(self, message: str, *, row: int | None = None) -> None:
         super().__init__(message)
         self.row = row
+
+
+class SourceAway(StreamError):
+    """The broker of a live source cannot be reached for now: a run that is kept goes on when it is back."""
 
 
 class BudgetExceeded(PrivolError, RuntimeError):

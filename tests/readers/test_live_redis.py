@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from brokers import PASSWORD, ROWS, SCHEMA, Redis, as_json
 
 from privol import open_stream
-from privol.errors import InvalidParameter, StreamError
+from privol.errors import InvalidParameter, SourceAway, StreamError
 from privol.readers import message_columns
 
 pytestmark = [
@@ -284,8 +284,9 @@ def test_no_message_has_the_password(server):
     server.add("visits", ROWS[:5])
     wrong = server.url(rows=5).replace(PASSWORD, f"{PASSWORD}wrong")
     nowhere = server.url(rows=5).replace(str(server.port), "9")
-    for url in (wrong, nowhere):
+    for url, away in ((wrong, False), (nowhere, True)):
         with pytest.raises(StreamError, match="cannot be read") as caught:
             open_stream(url, schema=SCHEMA)
+        assert isinstance(caught.value, SourceAway) == away
         assert PASSWORD not in str(caught.value)
         assert caught.value.__cause__ is None

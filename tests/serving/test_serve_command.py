@@ -8,16 +8,14 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from types import SimpleNamespace
 
 import auto_tools
 import numpy as np
 import pytest
-from cli_tools import privol_cli, start
+from cli_tools import privol_cli
 from patience import WAIT
-from serving_tools import X, ask, rows_of, saved, told, wait_for
+from serving_tools import X, ask, ended, listening, rows_of, saved, send, served, text_of, told, wait_for
 
 import privol.cli.serve
 from privol.cli import main
@@ -33,47 +31,6 @@ RUN = ("--classes", "no,yes", "--x-bound", "2", "--learner", "dpftrl", "--horizo
 ASKED = rows_of(*[dict(zip("abc", row, strict=True)) for row in X[:3].tolist()])
 
 
-@contextlib.contextmanager
-def served(*words, **settings):
-    """A process of ``privol serve``, once it listens; its lines on standard error are read as they come."""
-    process = start("serve", "--port", "0", *words, stdin=subprocess.PIPE, **settings)
-    said: list[str] = []
-    known = SimpleNamespace(host="127.0.0.1", port=None, process=process, said=said)
-
-    reader = threading.Thread(target=lambda: said.extend(process.stderr))  # line by line, as they come
-    reader.start()
-    try:
-        yield known
-    finally:
-        with contextlib.suppress(OSError):
-            process.stdin.close()
-        if process.poll() is None:
-            process.kill()
-        process.wait(WAIT)
-        reader.join()
-        process.stderr.close()
-        process.stdout.close()
-
-
-def listening(known):
-    def port():
-        found = [line.rsplit(":", 1)[1] for line in known.said if "http://" in line]
-        assert found or known.process.poll() is None, known.said
-        return found
-
-    known.port = int(wait_for(port)[0])
-    return known
-
-
-def text_of(known):
-    return "".join(known.said)
-
-
-def send(known, lines):
-    known.process.stdin.write("".join(lines))
-    known.process.stdin.flush()
-
-
 def rows_served(known):
     status, _, body = ask(known, "/v1/predict", ASKED)
     return json.loads(body)["model"]["rows"] if status == 200 else 0
@@ -84,11 +41,6 @@ def kept_rows(run):
     journal = run / "ledger.jsonl"
     entries = Ledger.read(journal).entries() if journal.exists() and journal.stat().st_size else []
     return entries[0].rows if entries else 0
-
-
-def ended(known, number):
-    known.process.send_signal(number)
-    return known.process.wait(WAIT)
 
 
 def test_rows_of_a_pipe_are_learnt_while_they_are_served(tmp_path):

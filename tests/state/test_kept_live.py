@@ -21,7 +21,7 @@ from patience import WAIT
 from privol import PrivateClassifier, open_stream
 from privol.cli.app import DATA, INTERRUPTED, OK, USAGE
 from privol.distributed import file_parts
-from privol.errors import InvalidParameter, StreamError
+from privol.errors import InvalidParameter, SourceAway, StreamError
 from privol.readers import message_columns
 from privol.readers.redis_streams import RedisFeed
 from privol.readers.source_urls import parsed
@@ -198,7 +198,7 @@ def test_a_broker_that_stays_away_leaves_what_was_learnt(redis, visits, whole, t
     monkeypatch.setattr(message_columns, "PATIENCE", 0.0)
     run = tmp_path / "RUN"
     try:
-        with pytest.raises(StreamError, match=r"from row \d+: it was away for more than 0 seconds: .*") as caught:
+        with pytest.raises(SourceAway, match=r"from row \d+: it was away for more than 0 seconds: .*") as caught:
             fit(visits, run, lambda *_: redis.kill())
         assert PASSWORD not in str(caught.value)
     finally:

@@ -94,12 +94,16 @@ def no_file_above(limit):
         signal.signal(signal.SIGXFSZ, deaf)
 
 
-def start(*words, imported=True, **settings):
-    """Start the command line as a separate process, with its imports already made, or as a user starts it."""
+def start(*words, imported=True, before=None, **settings):
+    """Start the command line as a separate process, with its imports already made, or as a user starts it.
+
+    ``before``: statements that it carries out first.
+    """
     source = str(Path(privol.__file__).parent.parent)
     path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
+    program = ("-m", "privol") if before is None else ("-c", f"{before}\nfrom privol.cli import main\nmain()")
     return (warm if imported else subprocess).Popen(
-        [sys.executable, "-m", "privol", *map(str, words)],
+        [sys.executable, *program, *map(str, words)],
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **settings},
         env={**os.environ, "PYTHONPATH": path},
     )

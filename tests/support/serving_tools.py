@@ -5,12 +5,16 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import subprocess
+import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+from cli_tools import start
 from patience import WAIT
 
 from privol import DPFTRL
@@ -93,3 +97,52 @@ def all_logs(caplog):
 
 def files_of(folder):
     return sorted(path.name for path in Path(folder).iterdir() if not path.name.startswith("."))
+
+
+# ---- processes of privol serve -----------------------------------------------------------------------------
+
+
+@contextmanager
+def served(*words, **settings):
+    """A process of ``privol serve``, once it listens; its lines on standard error are read as they come."""
+    process = start("serve", "--port", "0", *words, stdin=subprocess.PIPE, **settings)
+    said: list[str] = []
+    known = SimpleNamespace(host="127.0.0.1", port=None, process=process, said=said)
+
+    reader = threading.Thread(target=lambda: said.extend(process.stderr))  # line by line, as they come
+    reader.start()
+    try:
+        yield known
+    finally:
+        with suppress(OSError):
+            process.stdin.close()
+        if process.poll() is None:
+            process.kill()
+        process.wait(WAIT)
+        reader.join()
+        process.stderr.close()
+        process.stdout.close()
+
+
+def listening(known):
+    def port():
+        found = [line.rsplit(":", 1)[1] for line in known.said if "http://" in line]
+        assert found or known.process.poll() is None, known.said
+        return found
+
+    known.port = int(wait_for(port)[0])
+    return known
+
+
+def text_of(known):
+    return "".join(known.said)
+
+
+def send(known, lines):
+    known.process.stdin.write("".join(lines))
+    known.process.stdin.flush()
+
+
+def ended(known, number):
+    known.process.send_signal(number)
+    return known.process.wait(WAIT)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import chdir, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from .._threads import set_threads
 from ..errors import InvalidParameter, StateError, StreamError
 from ..readers.source_urls import NOT_KEPT, is_url
 from .outputs import RunDirectory, never_began, printing
+
+if TYPE_CHECKING:
+    from .run import Watcher
 
 __all__ = ["continue_run", "resume"]
 
@@ -118,7 +121,7 @@ def continue_run(
     rest: bool,
     as_json: bool,
     quiet: bool,
-    watch: Callable[[Any, dict[str, Any]], None] | None = None,
+    watch: Watcher | None = None,
 ) -> None:
     """Let a kept run go on, by the options that it was begun with.
 
@@ -130,7 +133,7 @@ def continue_run(
         What :meth:`privol.state.State.read` returns.
     file, plain, rest, as_json, quiet
         As those of ``privol resume``; ``plain``: no diagnostics.
-    watch : callable, optional
+    watch : Watcher, optional
         As for :func:`learn_rows`.
     """
     from .run import learn_rows, run

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import click
 
@@ -28,7 +28,7 @@ from .records import describe_cells, describe_run, sealed_record, write_run
 from .streams import FILE_OPTIONS, stream_options, unread_pipe
 from .topics import GroupedCommand, Topic
 
-__all__ = ["command_of", "learn_rows", "run", "say_what_is_left"]
+__all__ = ["Watcher", "command_of", "learn_rows", "run", "say_what_is_left"]
 
 _PRIVACY = (
     "epsilon delta mu rows_per_user user_separation adjacency horizon renewal release private_metrics metric_windows "
@@ -266,13 +266,21 @@ def run(out: str | None, threads: int | None, **options: Any) -> None:
         learn_rows(directory, command, None, **options)
 
 
+class Watcher(Protocol):
+    """Who looks on while a run learns: told of its stream once, and after every block of the learner and its inputs."""
+
+    def follow(self, stream: Any) -> None: ...
+
+    def offer(self, learner: Any, inputs: dict[str, Any]) -> None: ...
+
+
 def learn_rows(
     directory: RunDirectory,
     command: dict[str, Any],
     kept: dict[str, Any] | None,
     *,
     rest: bool = False,
-    watch: Callable[[Any, dict[str, Any]], None] | None = None,
+    watch: Watcher | None = None,
     file: str | None,
     learner: str | None,
     horizon: int | Literal["auto"] | None,
@@ -306,9 +314,8 @@ def learn_rows(
         What :meth:`privol.state.State.read` returns for a run that resumes; None: a new one.
     rest : bool
         Whether it resumes with the rows after the learnt ones.
-    watch : callable, optional
-        Called after every block with the learner and how its rows are read. An interrupt is then KeyboardInterrupt, and
-        its caller says what is left.
+    watch : Watcher, optional
+        With one, an interrupt is KeyboardInterrupt, and the caller says what is left.
     **options
         As those of ``privol run``.
     """
@@ -358,7 +365,8 @@ def learn_rows(
                     state.expect_taught(ready.taught)
             with _saying_what_helps(stream, ready.stated), shown as (tick, stage):
                 if watch is not None:
-                    tick = _both(tick, watch, ready.inputs)
+                    watch.follow(stream)
+                    tick = _both(tick, watch.offer, ready.inputs)
                 ended = _learn(made, stream, state, diagnostics, delay or 0, ready.private, tick, stage, report)
         except BaseException as error:
             if state is not None and ready.taught is not None:

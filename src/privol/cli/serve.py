@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from .._threads import set_threads
-from ..errors import PrivolError, StateError, StreamError
+from ..errors import PrivolError, SourceAway, StateError, StreamError
 from ..readers.source_urls import is_url, shown
 from .options import OFFLINE
 from .outputs import RunDirectory
@@ -24,6 +24,9 @@ from .topics import GroupedCommand, Topic
 __all__ = ["serve"]
 
 _TICK = 0.2
+# Seconds between two attempts to go on with a run whose broker is away: the first, doubled up to the last.
+_PAUSE, _LONGEST = 1.0, 60.0
+_ENDED = "the server has ended by itself"
 #: Options of ``privol run`` that may differ between the calls that learn one run: they do not change it.
 _FREE = {"out", "threads", "as_json", "verbose", "quiet", "diagnostics", "checkpoint", "show_releases", "file", "delay"}
 _TOPICS = (
@@ -116,7 +119,7 @@ def serve(run: str, words: tuple[str, ...], source: str | None, rest: bool, **op
                 _learn(ctx, service, run, source, given, rest, failed)
             while service.running:
                 time.sleep(_TICK)
-            raise OSError("the server has ended by itself")
+            raise OSError(_ENDED)
     except KeyboardInterrupt:
         click.echo("privol serve: stopped", err=True)
     if failed:
@@ -198,15 +201,13 @@ def _learn(
     failed: list[Exception],
 ) -> None:
     """Learn until the rows end; an error that leaves a model to be served goes into ``failed``, for the end."""
-    service.learning.state = "running"
+    service.learning.enter("running")
     try:
-        _learn_rows(ctx, service, run, source, inner, rest)
+        _learn_through_outages(ctx, service, run, source, inner, rest)
     except KeyboardInterrupt:
-        service.learning.state = "stopped"
-        from ..state import State
-
+        service.learning.enter("stopped")
         path = Path(run)
-        if path.is_dir() and State(path).read() is not None:
+        if _is_kept(path):
             click.echo(
                 f"privol serve: the run is kept in {run}: the same command, or privol resume {run}, goes on with it",
                 err=True,
@@ -224,6 +225,27 @@ def _learn(
         service.settle("failed")
     else:
         service.settle("ended")
+
+
+def _learn_through_outages(
+    ctx: click.Context, service: Any, run: str, source: str, inner: click.Context, rest: bool
+) -> None:
+    """Learn until the rows end: a kept run that ends because its broker is away is resumed until that is back."""
+    pause = 0.0
+    while service.running:
+        try:
+            _learn_rows(ctx, service, run, source, inner, rest)
+            return
+        except SourceAway as error:
+            if not _is_kept(Path(run)):
+                raise  # nothing is lost with it, and the URL may be wrong
+            told = shown(str(error), [source])
+        if service.learning.wait():
+            pause = 0.0
+        pause = min(max(2.0 * pause, _PAUSE), _LONGEST)
+        click.echo(f"privol serve: {told}; the run is kept, the next attempt is in {pause:g} s", err=True)
+        time.sleep(pause)
+    raise OSError(_ENDED)
 
 
 def _words(error: BaseException) -> str:
@@ -246,7 +268,7 @@ def _learn_rows(ctx: click.Context, service: Any, run: str, source: str, inner: 
         _same_run(ctx, run, kept, given)
         file = source if source == "-" or is_url(source) else str(Path(source).absolute())
         how: dict[str, Any] = {"file": file, "plain": True, "rest": rest, "as_json": False, "quiet": True}
-        continue_run(ctx.parent, run, kept, watch=service.offer, **how)
+        continue_run(ctx.parent, run, kept, watch=service, **how)
         return
     if rest:
         raise StateError(f"{run}: there is no run to go on with, and --rest is for one")
@@ -258,7 +280,13 @@ def _learn_rows(ctx: click.Context, service: Any, run: str, source: str, inner: 
         del given[name]
     given |= {"diagnostics": False, "as_json": False, "verbose": False, "quiet": True, "show_releases": True}
     with RunDirectory(run) as directory:
-        learn_rows(directory, command, None, watch=service.offer, **given)
+        learn_rows(directory, command, None, watch=service, **given)
+
+
+def _is_kept(path: Path) -> bool:
+    from ..state import State
+
+    return path.is_dir() and State(path).read() is not None
 
 
 def _left_without_checkpoint(path: Path) -> StateError | None:

@@ -133,6 +133,8 @@ class Facts:
         between two readings.
     set_aside : callable or None
         Returns how many messages were set aside so far in the latest iteration; None where none ever are.
+    away : callable or None
+        Returns whether the input cannot be reached for now, and is waited for; None where nothing is ever waited for.
     """
 
     name: str
@@ -151,6 +153,7 @@ class Facts:
     first_row: int = 1
     positions: Positions | None = None
     set_aside: Callable[[], int] | None = None
+    away: Callable[[], bool] | None = None
 
 
 class Reader(ABC):

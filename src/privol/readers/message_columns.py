@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..errors import InvalidParameter, StreamError
+from ..errors import InvalidParameter, SourceAway, StreamError
 from .aside import CONDITION, Aside
 from .base import Facts, Progress, arrow
 from .columns import ColumnsAround, Kind
@@ -84,6 +84,7 @@ class MessageColumns(ColumnsAround):
             raise InvalidParameter("quarantine in the URL must name a folder, found nothing")
         self._aside = None if folder is None else Aside(folder)
         self._positions = Positions(self._restore, self._settled, eager=feed.eager)
+        self._away = False
         try:
             self._start = feed.start()
             feed.seek(self._start)
@@ -94,10 +95,11 @@ class MessageColumns(ColumnsAround):
                 conditions=(*feed.conditions, *((CONDITION,) if folder is not None else ())),
                 positions=self._positions,
                 set_aside=None if folder is None else lambda: self._count,
+                away=lambda: self._away,
             )
             found = self._look(facts, options, format)
         except Away as err:
-            raise StreamError(f"{feed.name}: cannot be read: {err}") from None
+            raise SourceAway(f"{feed.name}: cannot be read: {err}") from None
         self.written_as, self._payloads, facts = found
         super().__init__(self._payloads.columns)
         self._payloads.columns.facts = facts
@@ -250,11 +252,12 @@ class MessageColumns(ColumnsAround):
                     behind = False
                 left = MOST if self._rows is None else min(MOST, self._rows - row + within)
                 messages = self._feed.read(left, BEAT if quiet else QUIET)
-                until = 0.0
+                until, self._away = 0.0, False
             except Away as err:
                 until, told, behind = until or time.monotonic() + PATIENCE, str(err), True
+                self._away = True
                 if time.monotonic() >= until:
-                    raise StreamError(
+                    raise SourceAway(
                         f"{self.name}, from row {row + 1}: it was away for more than {PATIENCE:.0f} seconds: {told}",
                         row=row + 1,
                     ) from None

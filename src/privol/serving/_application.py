@@ -72,11 +72,12 @@ class _Routes:
 
     def _health(self) -> dict[str, Any]:
         slots = self._shelf.slots
-        problems = any(slot.problem for slot in slots.values()) or self._learning.state == "failed"
+        learning = self._learning.state
+        problems = any(slot.problem for slot in slots.values()) or learning in ("failed", "waiting")
         return {
             "status": "degraded" if problems or not slots else "ok",
             "models": {name: slot.problem or "served" for name, slot in slots.items()},
-            "learning": self._learning.state,
+            "learning": learning,
         }
 
     async def health(self, request: Request) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from ..errors import PrivolError
 from ..learners import OnlineLearner
@@ -12,9 +12,16 @@ from ..learners.views import export_of, released_copy
 from ._predictor import Predictor
 from ._shelf import Served, Shelf, told
 
-__all__ = ["Learning"]
+__all__ = ["Learning", "Source"]
 
 log = logging.getLogger("privol.serving")
+
+
+class Source(Protocol):
+    """What this module needs of a stream, which the thread of the rows changes."""
+
+    @property
+    def away(self) -> bool: ...
 
 
 class Learning:
@@ -22,21 +29,48 @@ class Learning:
 
     Attributes
     ----------
-    state : str
-        ``none``: nothing is learnt here; ``running``; ``ended``: its rows are over, the model is its last;
-        ``stopped``: it is kept, and can be resumed; ``failed``: an error has ended it, which the log names.
     offered : bool
         Whether a block has been learnt.
     """
 
-    STATES: ClassVar[tuple[str, ...]] = ("none", "running", "ended", "stopped", "failed")
+    STATES: ClassVar[tuple[str, ...]] = ("none", "running", "waiting", "ended", "stopped", "failed")
 
     def __init__(self) -> None:
-        self.state = "none"
+        self._state = "none"
+        self._source: Source | None = None
         self.offered = False
         self._releases = 0
         self._refused = False
         self._predictor: Predictor | None = None
+
+    @property
+    def state(self) -> str:
+        """What the run does.
+
+        ``none``: nothing is learnt here; ``running``; ``waiting``: its source is away, and it goes on when that is
+        back; ``ended``: its rows are over, the model is its last; ``stopped``: it is kept, and can be resumed;
+        ``failed``: an error has ended it, which the log names.
+        """
+        source = self._source
+        away = self._state == "running" and source is not None and source.away
+        return "waiting" if away else self._state
+
+    def enter(self, state: str) -> None:
+        """Note what the run does from now on."""
+        self._state = state
+
+    def follow(self, source: Source) -> None:
+        """Note what the run reads from now on: it is there."""
+        if self._state == "waiting":
+            log.info("the source is back: learning goes on")
+        self._source = source
+        self.enter("running")
+
+    def wait(self) -> bool:
+        """Note that the source is away, and that the run has ended by that; return whether it had been there."""
+        was, self._source = self._source, None
+        self.enter("waiting")
+        return was is not None
 
     def offer(self, shelf: Shelf, name: str, learner: OnlineLearner, inputs: Mapping[str, Any] | None) -> None:
         """Serve the model that a kept run has released last, if it has released one since the last call.

@@ -21,7 +21,7 @@ from ..learners import OnlineLearner
 from ._application import application
 from ._connections import patient
 from ._guards import TOKEN_VARIABLE, Limits, Token, is_loopback
-from ._live_run import Learning
+from ._live_run import Learning, Source
 from ._shelf import InRegistry, InRun, Place, Shelf, Watch
 from ._signatures import PublicKey
 from ._versions import Registry, is_registry
@@ -241,6 +241,10 @@ class Service:
 
     # ---- a run that learns here ------------------------------------------------------------------------------
 
+    def follow(self, stream: Source) -> None:
+        """Note which stream a run of this process reads: health says when it is away."""
+        self.learning.follow(stream)
+
     def offer(self, learner: OnlineLearner, inputs: Mapping[str, Any] | None) -> None:
         """Serve what a kept run of this process has released by now; for callbacks of ``fit_stream``.
 
@@ -253,7 +257,7 @@ class Service:
         """
         if not self.running:
             raise OSError(errno.EPIPE, "the service does not run", self.url)
-        self.learning.state = "running"
+        self.learning.enter("running")
         self.learning.offer(self.shelf, self._name, learner, inputs)
 
     def settle(self, state: str) -> None:
@@ -263,7 +267,7 @@ class Service:
         ----------
         state : {"ended", "stopped", "failed"}
         """
-        self.learning.state = state
+        self.learning.enter(state)
         if self._watch is not None:
             self._watch.start()
 

@@ -176,6 +176,12 @@ class Stream:
         return None if count is None else count()
 
     @property
+    def away(self) -> bool:
+        """Whether the broker cannot be reached for now, and is waited for."""
+        away = self._facts.away
+        return away is not None and away()
+
+    @property
     def cells(self) -> dict[str, dict[str, int]] | None:
         """How many cells the schema does not take as they are, by column and kind. **Not private**, a diagnostic.
 
