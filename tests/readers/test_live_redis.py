@@ -180,6 +180,21 @@ def test_entries_that_are_trimmed_before_they_are_read_are_an_error(server):
             next(blocks)
 
 
+def test_how_many_entries_wait_behind_those_that_were_read(server, monkeypatch):
+    monkeypatch.setattr(message_columns, "MOST", 100)
+    server.add("visits", ROWS[:400])
+    stream = open_stream(server.url(), schema=SCHEMA, block_rows=100, read_ahead=False)
+    assert (stream.lag, stream.away) == (None, False)
+    blocks = iter(stream)
+    assert [(len(next(blocks).X), stream.lag) for _ in range(3)] == [(100, 300), (100, 200), (100, 100)]
+    server.add("visits", ROWS[400:])
+    assert [(len(next(blocks).X), stream.lag) for _ in range(2)] == [(100, 100), (100, 0)]
+    feed = stream._source._columns._feed
+    feed.lag = None
+    assert (feed.read(100, 0.0), feed.lag) == ([], 0)
+    assert open_stream(pa.Table.from_pylist(ROWS), schema=SCHEMA).lag is None
+
+
 def test_an_entry_that_is_deleted_before_it_is_read_is_an_error(server):
     ids = server.add("visits", ROWS[:20])
     server.client.xdel("visits", ids[12])  # before the run: none of its rows

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import click
 import numpy as np
 import pytest
-from brokers import PASSWORD, ROWS, Redis
+from brokers import PASSWORD, ROWS, Kafka, Redis, as_json
 from cli_tools import entries_of, privol_cli
 from patience import WAIT
 from serving_tools import ask, ended, listening, rows_of, served, text_of, told, wait_for
@@ -191,3 +191,15 @@ def test_the_pauses_between_attempts_grow_up_to_a_minute_and_begin_anew(monkeypa
     service.running = False
     with pytest.raises(OSError, match="the server has ended"):
         serve_command._learn_through_outages(context, service, "RUN", "redis://h/0?stream=visits", context, False)
+
+
+def test_what_waits_at_the_broker(redis, tmp_path):
+    """Kafka is a source like Redis."""
+    kafka = Kafka()
+    kafka.add("visits", as_json(ROWS[:450]))
+    for url in (redis.url(), kafka.url("visits")):
+        with served(tmp_path / url[:5], "--show-lag", "--source", url, "--", *words()) as known:
+            listening(known)
+            wait_for(lambda known=known: releases(known) == 4)
+            wait_for(lambda known=known: metric(known, "privol_source_lag_messages") == 0.0)
+            assert ended(known, signal.SIGTERM) == OK

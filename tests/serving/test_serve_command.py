@@ -236,6 +236,7 @@ def test_a_file_whose_columns_are_learnt(tmp_path):
         (["RUN", "--certificate", "c.pem"], USAGE, "certificate and key must be given together"),
         (["RUN", "--public-key", "p.pem"], USAGE, "are for a registry"),
         (["RUN", "--rest"], USAGE, "--rest is about a source to learn: give --source"),
+        (["RUN", "--show-lag"], USAGE, "--show-lag is about a source to learn: give --source"),
         (["RUN", "--", "--epsilon", "1"], USAGE, "give --source"),
         (["RUN", "--max-rate", "0"], USAGE, "rate"),
         (["NEW", "--source", "rows.csv", "--", "--out", "x"], USAGE, "RUN is the directory"),

@@ -11,7 +11,9 @@ import shutil
 import socket
 import ssl
 import threading
+import time
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -265,9 +267,10 @@ def test_metrics_are_these_and_no_others(tmp_path):
     assert (status, headers["content-type"].startswith("text/plain")) == (200, True)
     found = {family.name: family.samples for family in text_string_to_metric_families(body.decode())}
     assert found.keys() == {
-        "privol_model_rows", "privol_model_releases", "privol_model_version", "privol_model_private",
-        "privol_model_stale", "privol_guarantee_epsilon", "privol_guarantee_delta", "privol_budget_spent_epsilon",
-        "privol_learning", "privol_requests", "privol_requests_created", "privol_predicted_rows",
+        "privol_model_rows", "privol_model_releases", "privol_model_loaded_timestamp_seconds", "privol_model_version",
+        "privol_model_private", "privol_model_stale", "privol_guarantee_epsilon", "privol_guarantee_delta",
+        "privol_budget_spent_epsilon", "privol_learning", "privol_requests", "privol_requests_created",
+        "privol_predicted_rows",
         "privol_predicted_rows_created", "privol_request_seconds", "privol_request_seconds_created",
     }  # fmt: skip
 
@@ -284,6 +287,35 @@ def test_metrics_are_these_and_no_others(tmp_path):
     assert requests == {("/v1/predict", "200"): 1.0, ("/v1/predict", "400"): 1.0}
     (rows,) = (s.value for s in found["privol_predicted_rows"])
     assert rows == 5.0
+
+
+def test_metrics_say_when_a_model_was_loaded(tmp_path):
+    def loaded():
+        (sample,) = samples(service, "privol_model_loaded_timestamp_seconds")
+        return sample.value
+
+    before = time.time()
+    with serving(saved(tmp_path / "run", 200)) as service:
+        first = loaded()
+        assert before <= first <= time.time()
+        for file in saved(tmp_path / "newer").iterdir():
+            shutil.copy(file, tmp_path / "run")
+        wait_for(lambda: slot_of(service).served.rows == 300)
+        assert first < loaded() <= time.time()
+
+
+def test_what_waits_at_the_broker_is_shown_only_where_it_may_be(run):
+    source = SimpleNamespace(away=False, lag=7)
+    for words, shown in (({}, []), ({"show_lag": True}, [7.0])):
+        with serving(run, **words) as service:
+            assert samples(service, "privol_source_lag_messages") == []  # no broker
+            service.follow(source)
+            assert [sample.value for sample in samples(service, "privol_source_lag_messages")] == shown
+
+
+def samples(service, name):
+    families = text_string_to_metric_families(ask(service, "/metrics")[2].decode())
+    return [sample for family in families if family.name == name for sample in family.samples]
 
 
 def test_routes_of_metrics_are_few(plain):

@@ -328,6 +328,20 @@ def test_each_partition_of_kafka_is_read_once_in_its_order(kafka, tmp_path):
     assert kafka.committed("three", "model") == {0: 167, 1: 167, 2: 166, 3: 0}
 
 
+def test_kafka_says_how_many_messages_wait(kafka, monkeypatch):
+    monkeypatch.setattr(message_columns, "MOST", 10)
+    kafka.add("waits", as_json(ROWS[:40]), partitions=2)
+    stream = open_stream(kafka.url("waits", rows=40), schema=SCHEMA, block_rows=10, read_ahead=False)
+    assert stream.lag is None
+    read, known = 0, []
+    for block in stream:
+        read += len(block.X)
+        if stream.lag is not None:  # before all partitions have answered
+            known.append(stream.lag)
+            assert 30 - read < stream.lag <= 40 - read
+    assert known[0] > known[-1] == 0
+
+
 def test_kafka_messages_that_are_gone_or_cannot_be_read(kafka, tmp_path):
     kafka.add("bad", [*as_json(ROWS[:3]), None, b"{", *as_json(ROWS[3:5])])
     with pytest.raises(StreamError, match=r"bad \(Kafka\), partition 0 offset 3: has no content"):

@@ -31,7 +31,7 @@ _ENDED = "the server has ended by itself"
 _FREE = {"out", "threads", "as_json", "verbose", "quiet", "diagnostics", "checkpoint", "show_releases", "file", "delay"}
 _TOPICS = (
     Topic("models", "What is served", "name number public_key poll"),
-    Topic("learning", "Learning meanwhile", "source rest"),
+    Topic("learning", "Learning meanwhile", "source rest show_lag"),
     Topic("listening", "Who may ask", "host port token_file certificate key"),
     Topic("limits", "Limits", "max_body max_rows max_rate max_connections request_timeout stop_timeout"),
 )
@@ -42,6 +42,12 @@ _TOPICS = (
 @click.argument("words", nargs=-1, metavar="[-- OPTIONS OF PRIVOL RUN]")
 @click.option("--source", metavar="FILE|URL", help="Learn these rows into RUN, as privol run does, while it is served.")
 @click.option("--rest", is_flag=True, help="As for privol resume: the source brings the rows that are not learnt yet.")
+@click.option(
+    "--show-lag",
+    is_flag=True,
+    help="Show in /metrics how many messages wait at the broker. NOT PRIVATE: it changes when a message comes, and "
+    "with the counts of rows it tells how many were left out.",
+)
 @click.option("--name", help="Of a registry: serve this model alone. Of a run: its name in paths.  [default: model]")
 @click.option("--number", type=click.IntRange(min=1), help="Of a registry: this version of --name, not the current.")
 @click.option("--public-key", metavar="PEM", help="Of a registry: serve only what this Ed25519 key has signed.")
@@ -105,8 +111,9 @@ def serve(run: str, words: tuple[str, ...], source: str | None, rest: bool, **op
         privol serve RUN --host 0.0.0.0 --token-file token
         privol serve RUN --source clinic.csv -- --target outcome --release 1000
     """
-    if source is None and (words or rest):
-        raise click.UsageError(f"{words[0] if words else '--rest'} is about a source to learn: give --source")
+    if source is None and (words or rest or options["show_lag"]):
+        what = words[0] if words else "--rest" if rest else "--show-lag"
+        raise click.UsageError(f"{what} is about a source to learn: give --source")
     ctx = click.get_current_context()
     given = None if source is None else _parsed(ctx, source, words)
     service = _service(run, learns=source is not None, **options)

@@ -135,6 +135,9 @@ class Facts:
         Returns how many messages were set aside so far in the latest iteration; None where none ever are.
     away : callable or None
         Returns whether the input cannot be reached for now, and is waited for; None where nothing is ever waited for.
+    lag : callable or None
+        Returns how many messages waited at the broker when it was asked last, None where it has not said; None where
+        there is no broker.
     """
 
     name: str
@@ -154,6 +157,7 @@ class Facts:
     positions: Positions | None = None
     set_aside: Callable[[], int] | None = None
     away: Callable[[], bool] | None = None
+    lag: Callable[[], int | None] | None = None
 
 
 class Reader(ABC):

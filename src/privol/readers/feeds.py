@@ -62,6 +62,8 @@ class Feed(ABC):
         What a guarantee takes for granted of the order of messages.
     kept : bool
         Whether somebody keeps the run, so that messages will be acknowledged.
+    lag : int or None
+        How many messages were behind those that were read last; None where the broker does not say it cheaply.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Feed(ABC):
     hidden: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     kept = False
+    lag: int | None = None
 
     def __init__(self, url: SourceUrl) -> None:
         self.url = url

@@ -193,6 +193,7 @@ class KafkaFeed(Feed):
 
     def read(self, most: int, wait: float) -> list[Message]:
         found = self._polled(most, wait)
+        self.lag = self._behind()
         if not found and self._down is not None:
             told, self._down = self._down, None
             try:
@@ -200,6 +201,16 @@ class KafkaFeed(Feed):
             except Away as err:
                 raise Away(f"{told}; {err}") from None
         return found
+
+    def _behind(self) -> int | None:
+        """Return how many messages are behind those that were read, by what the brokers have said so far."""
+        messages = 0
+        for each in self._consumer.position([self._of(partition) for partition in self._next]):
+            _, high = self._consumer.get_watermark_offsets(each, cached=True)
+            if high < 0:
+                return None
+            messages += max(high - (each.offset if each.offset >= 0 else self._next[each.partition]), 0)
+        return messages
 
     def _polled(self, most: int, wait: float) -> list[Message]:
         if self._failed is not None:

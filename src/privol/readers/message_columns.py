@@ -96,6 +96,7 @@ class MessageColumns(ColumnsAround):
                 positions=self._positions,
                 set_aside=None if folder is None else lambda: self._count,
                 away=lambda: self._away,
+                lag=lambda: feed.lag,
             )
             found = self._look(facts, options, format)
         except Away as err:

@@ -182,6 +182,7 @@ class RedisFeed(Feed):
             self._check_gone(ever - self._added - len(entries), _text(entries[0][0]) if entries else None)
         if not entries:
             self._added = ever
+            self._note_lag(ever)
             return []
         found, added = [], self._added
         for id, fields in entries:
@@ -190,9 +191,14 @@ class RedisFeed(Feed):
         if len(entries) < most:  # then it is the last one
             found[-1] = found[-1]._replace(mark=(found[-1].mark[0], ever))
         before, (self._at, self._added) = self._at, found[-1].mark
+        self._note_lag(ever)
         if self.kept and self._group is not None:
             self._deliver(before, [message.mark[0] for message in found])
         return found
+
+    def _note_lag(self, ever: int | None) -> None:
+        """Note how many entries there are behind the position; those that are deleted meanwhile count, too."""
+        self.lag = None if ever is None or self._added is None else ever - self._added
 
     def _check(self, about: Any) -> None:
         """Raise StreamError if entries behind the position are gone, or the stream is another."""

@@ -23,9 +23,17 @@ class Source(Protocol):
     @property
     def away(self) -> bool: ...
 
+    @property
+    def lag(self) -> int | None: ...
+
 
 class Learning:
     """What is known of the run that learns here, and what it has handed out.
+
+    Parameters
+    ----------
+    show_lag : bool, default=False
+        Whether the messages that wait at the broker may be shown.
 
     Attributes
     ----------
@@ -35,7 +43,8 @@ class Learning:
 
     STATES: ClassVar[tuple[str, ...]] = ("none", "running", "waiting", "ended", "stopped", "failed")
 
-    def __init__(self) -> None:
+    def __init__(self, *, show_lag: bool = False) -> None:
+        self._show_lag = show_lag
         self._state = "none"
         self._source: Source | None = None
         self.offered = False
@@ -54,6 +63,12 @@ class Learning:
         source = self._source
         away = self._state == "running" and source is not None and source.away
         return "waiting" if away else self._state
+
+    @property
+    def lag(self) -> int | None:
+        """How many messages wait at the broker, where that is known and may be shown. **Not private.**"""
+        source = self._source
+        return None if source is None or not self._show_lag else source.lag
 
     def enter(self, state: str) -> None:
         """Note what the run does from now on."""

@@ -30,6 +30,7 @@ class _OfModels(Collector):
 
         rows = gauge("model_rows", "Rows learnt when the served model was released.")
         releases = gauge("model_releases", "Models released by then.")
+        since = gauge("model_loaded_timestamp_seconds", "When the served model was loaded, in seconds since 1970.")
         version = gauge("model_version", "Version of the served model in its registry.")
         private = gauge("model_private", "1: the model has a guarantee; 0: it is NOT PRIVATE.")
         stale = gauge("model_stale", "1: a newer model cannot be read, and the last good one is served.")
@@ -43,6 +44,7 @@ class _OfModels(Collector):
                 continue
             rows.add_metric([name], served.rows)
             releases.add_metric([name], served.releases)
+            since.add_metric([name], slot.since)
             private.add_metric([name], float(served.private))
             epsilon.add_metric([name], served.guarantee.epsilon())
             delta.add_metric([name], served.guarantee.delta)
@@ -50,11 +52,14 @@ class _OfModels(Collector):
                 version.add_metric([name], served.number)
             if served.spent is not None and not math.isnan(served.spent[1]):
                 spent.add_metric([name], served.spent[1])
-        yield from (rows, releases, version, private, stale, epsilon, delta, spent)
+        yield from (rows, releases, since, version, private, stale, epsilon, delta, spent)
         learning = GaugeMetricFamily("privol_learning", "1 for what the run does that learns here.", labels=["state"])
         for state in self._learning.STATES:
             learning.add_metric([state], float(self._learning.state == state))
         yield learning
+        if (lag := self._learning.lag) is not None:
+            about = "Messages at the broker behind those that were read, when it was asked last. NOT PRIVATE."
+            yield GaugeMetricFamily("privol_source_lag_messages", about, lag)
 
 
 class PublicMetrics:

@@ -59,6 +59,8 @@ class Service:
         Between two looks for newer models, above 0.
     learns : bool, default=False
         Whether a run of this process learns into the directory ``source``, which :meth:`offer` serves.
+    show_lag : bool, default=False
+        Whether metrics show how many messages wait at the broker of that run, which is **not private**.
 
     Raises
     ------
@@ -87,6 +89,7 @@ class Service:
         limits: Limits | None = None,
         seconds: float = 1.0,
         learns: bool = False,
+        show_lag: bool = False,
     ) -> None:
         self.host, self.port = host, integer(port=port, at_least=0, at_most=65535)
         self.limits = Limits() if limits is None else limits
@@ -101,7 +104,7 @@ class Service:
             raise InvalidParameter("certificate and key must be given together: TLS needs both")
         self._tls = None if certificate is None or key is None else (os.fspath(certificate), os.fspath(key))
         self._folder, self._learns = Path(source), learns
-        self.shelf, self.learning = Shelf(), Learning()
+        self.shelf, self.learning = Shelf(), Learning(show_lag=show_lag)
         self._registry, self._places = self._find(name, number, public_key, learns)
         self._name = next(iter(self._places), "")
         self._server: uvicorn.Server | None = None

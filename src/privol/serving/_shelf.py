@@ -69,10 +69,11 @@ class Served:
 
 @dataclass(frozen=True)
 class Slot:
-    """What is known of a name: the model that is served, and what is wrong with a newer one."""
+    """What is known of a name: the model that is served and since when, and what is wrong with a newer one."""
 
     served: Served | None = None
     problem: str | None = WAITING
+    since: float = 0.0
 
 
 class Shelf:
@@ -95,7 +96,7 @@ class Shelf:
     def put(self, name: str, served: Served) -> None:
         """Serve a model from now on."""
         with self._lock:
-            self._slots = {**self._slots, name: Slot(served, None)}
+            self._slots = {**self._slots, name: Slot(served, None, time.time())}
 
     def blame(self, name: str) -> None:
         """Note that a newer model cannot be read: the last good one stays."""

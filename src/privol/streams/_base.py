@@ -182,6 +182,15 @@ class Stream:
         return away is not None and away()
 
     @property
+    def lag(self) -> int | None:
+        """How many messages waited at the broker when it was read last; None where none has said. **Not private.**
+
+        It changes when a message comes, and rows that a cap drops or that are set aside count.
+        """
+        lag = self._facts.lag
+        return None if lag is None else lag()
+
+    @property
     def cells(self) -> dict[str, dict[str, int]] | None:
         """How many cells the schema does not take as they are, by column and kind. **Not private**, a diagnostic.
 
