@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import click
 import numpy as np
 import pytest
-from brokers import PASSWORD, ROWS, Kafka, Redis, as_json
+from brokers import PASSWORD, ROWS, Kafka, Mosquitto, Redis, as_json
 from cli_tools import entries_of, privol_cli
 from patience import WAIT
 from serving_tools import ask, ended, listening, rows_of, served, text_of, told, wait_for
@@ -79,6 +79,7 @@ def state_of(known):
 
 
 def attempts(known):
+    assert "learning has ended" not in text_of(known)
     return text_of(known).count("the next attempt is in")
 
 
@@ -113,6 +114,30 @@ def test_a_broker_that_is_away_for_long_and_comes_back(redis):
     assert np.array_equal(ours.coef_, whole.coef_)
     spent = [[(e.rows, e.releases, e.mu_squared, e.open) for e in entries_of(run)] for run in ("RUN", "WHOLE")]
     assert spent[0] == spent[1]
+
+
+def test_messages_that_come_once_are_waited_for_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("visits.toml").write_text(f'{SCHEMA}[file]\nformat = "jsonl"\nnames = ["x", "town", "y"]\n')
+    broker = Mosquitto()
+    try:
+        broker.subscribe("visits")
+        broker.add("visits", as_json(ROWS[:450]), range(1, 451))
+        with learning(broker.url("visits")) as known:
+            listening(known)
+            wait_for(lambda: releases(known) == 4)
+            broker.save()
+            broker.kill()
+            wait_for(lambda: attempts(known) > 1)
+            broker.start()
+            wait_for(lambda: state_of(known) == "running")
+            broker.add("visits", as_json(MORE), range(451, 951))
+            wait_for(lambda: releases(known) == 9)
+            assert ended(known, signal.SIGTERM) == OK
+        assert State("RUN").next_row() == 951
+        assert PASSWORD not in text_of(known)
+    finally:
+        broker.close()
 
 
 def test_a_signal_while_the_source_is_away_stops_at_once(redis):
