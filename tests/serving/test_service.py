@@ -311,6 +311,8 @@ def test_what_waits_at_the_broker_is_shown_only_where_it_may_be(run):
             assert samples(service, "privol_source_lag_messages") == []  # no broker
             service.follow(source)
             assert [sample.value for sample in samples(service, "privol_source_lag_messages")] == shown
+            service.learning.enter("failed")
+            assert samples(service, "privol_source_lag_messages") == []  # it would be an old figure
 
 
 def samples(service, name):

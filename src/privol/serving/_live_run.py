@@ -73,6 +73,8 @@ class Learning:
     def enter(self, state: str) -> None:
         """Note what the run does from now on."""
         self._state = state
+        if state != "running":
+            self._source = None  # what it said last holds no more
 
     def follow(self, source: Source) -> None:
         """Note what the run reads from now on: it is there."""
@@ -83,9 +85,9 @@ class Learning:
 
     def wait(self) -> bool:
         """Note that the source is away, and that the run has ended by that; return whether it had been there."""
-        was, self._source = self._source, None
+        was_there = self._source is not None
         self.enter("waiting")
-        return was is not None
+        return was_there
 
     def offer(self, shelf: Shelf, name: str, learner: OnlineLearner, inputs: Mapping[str, Any] | None) -> None:
         """Serve the model that a kept run has released last, if it has released one since the last call.
