@@ -328,3 +328,25 @@ def test_errors_of_a_file_are_the_same_with_and_without(tmp_path):
         fails(drain(path, header=False, read_ahead=r, block_rows=7), "row 5001", row=5001) for r in (True, False)
     }
     assert len(messages) == 1
+
+
+def test_an_interrupt_is_heard_where_its_handler_restarts_what_it_interrupts():
+    """As the one that polars installs does: it does not wake a thread that waits for a lock."""
+    code = """
+        import signal, time
+        from privol.readers.ahead import ReadAhead
+        signal.siginterrupt(signal.SIGINT, False)
+
+        def silent(alive):
+            print("ready", flush=True)
+            while True:
+                alive()
+                time.sleep(0.01)
+                yield from ()
+
+        try:
+            next(ReadAhead(silent))
+        except KeyboardInterrupt:
+            print("heard")
+    """
+    assert run(code, signal_after="ready") == (0, "heard\n", "")

@@ -90,7 +90,9 @@ def halting(server, tmp_path, monkeypatch) -> str:
     monkeypatch.setattr(sql, "PAUSE", 0.01)
     Table(server, tmp_path, MANY).execute("CREATE INDEX ON visits (id)")
     query = f"query=select id, x, y from visits where id < 3000 or pg_advisory_xact_lock_shared({LOCK}) is not null"
-    return server.url(query, more="&options=-c enable_seqscan=off -c enable_sort=off -c enable_bitmapscan=off")
+    return server.url(
+        query, more="&options=-c enable_seqscan=off -c enable_sort=off -c enable_bitmapscan=off -c jit=off"
+    )
 
 
 def learnt(server: Server, url: str, run: Path, change: Any) -> Any:

@@ -79,9 +79,9 @@ class Server:
             self.close()
             raise
 
-    def url(self, what: str, *, user: str = f"{USER}:{PASSWORD}", more: str = "") -> str:
-        """Return a URL of this server that reads ``what`` in the order of ``id``."""
-        return f"postgresql://{user}@127.0.0.1:{self.port}/postgres?{what}&order=id{more}"
+    def url(self, what: str, *, user: str = f"{USER}:{PASSWORD}", more: str = "", port: int = 0) -> str:
+        """Return a URL of this server that reads ``what`` in the order of ``id``; ``port``: of a relay to it."""
+        return f"postgresql://{user}@127.0.0.1:{port or self.port}/postgres?{what}&order=id{more}"
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""

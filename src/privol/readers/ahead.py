@@ -18,6 +18,9 @@ DEPTH = 2
 # Seconds to wait for the thread when it is stopped. It checks before every piece whether it should stop, so only a
 # thread that waits for a silent pipe is left behind; that one ends with the process.
 PATIENCE = 2.0
+# How often a consumer that waits wakes, for signals: a handler that restarts system calls, as polars installs one for
+# Ctrl-C, does not wake it.
+BEAT = 0.2
 
 
 class _Stopped(Exception):
@@ -67,7 +70,7 @@ class _Shelf(Generic[Item]):
         """Return the next item, or raise what ended the producer; the consumer's thread calls this."""
         with self.changed:
             while not (self.items or self.ended):
-                self.changed.wait()
+                self.changed.wait(BEAT)
             if self.items:
                 item = self.items.popleft()
                 self.changed.notify_all()
@@ -79,6 +82,11 @@ class _Shelf(Generic[Item]):
             finally:
                 del failure  # its traceback refers to this frame
         raise StopIteration
+
+    def ready(self, seconds: float) -> bool:
+        """Wait so long for an item or the end, and say whether it is there."""
+        with self.changed:
+            return self.changed.wait_for(lambda: bool(self.items) or self.ended, seconds)
 
     def stop(self) -> None:
         """End the thread and wait until it is gone, which takes at most as long as one piece of its input."""
@@ -125,7 +133,8 @@ class ReadAhead(Iterator[Item]):
         # Unlike __del__ it runs at exit too, when daemon threads still run as usual.
         self._stop: Callable[[], Any] = weakref.finalize(self, self._shelf.stop)
 
-    def __next__(self) -> Item:
+    def _begin(self) -> None:
+        """Start the thread, once."""
         if self._make is not None:
             make, self._make = self._make, None
             # A daemon thread: the interpreter's exit does not wait for it, and the finalizer above ends it first.
@@ -133,6 +142,14 @@ class ReadAhead(Iterator[Item]):
                 target=self._shelf.produce, args=(make,), name="privol-read-ahead", daemon=True
             )
             self._shelf.thread.start()
+
+    def ready(self, seconds: float) -> bool:
+        """Wait so many seconds for the next item or the end, and say whether :meth:`__next__` would wait no more."""
+        self._begin()
+        return self._shelf.stopped or self._shelf.ready(seconds)
+
+    def __next__(self) -> Item:
+        self._begin()
         if self._shelf.stopped:
             raise StopIteration
         try:

@@ -6,7 +6,8 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .base import Facts, Progress, arrow, plainly
 from .columns import Kind
 from .files import listed
 from .positions import Positions
+from .served import answers, reach
 from .source_urls import parsed
 from .sql_clients import DATABASES, OWN, Database, identifier
 
@@ -75,17 +77,21 @@ class SqlColumns(TypedColumns):
 
     # ---- what is asked once ---------------------------------------------------------------------------
 
-    @contextmanager
-    def _asking(self, what: str = "cannot be read") -> Iterator[tuple[Any, ExitStack]]:
-        """Connect; an error of the client becomes ours, without its cause: that may hold a password."""
-        told = None
-        try:
+    def _ask(self, asks: Callable[[Any, ExitStack], Any], what: str = "cannot be read") -> Any:
+        """Return what is asked of a connection; the client's error becomes ours, without its cause: that may hold a
+        password.
+        """
+
+        def asked() -> Iterator[Any]:
             with ExitStack() as stack:
-                yield self._database.connect(stack), stack
+                yield asks(self._database.connect(stack), stack)
+
+        try:
+            with closing(answers(self._database, asked, lambda: None)) as found:
+                return next(found)
         except self._database.errors as err:
             told = self._told(err)
-        if told is not None:
-            raise StreamError(f"{self.name}: {what}: {told}") from None
+        raise StreamError(f"{self.name}: {what}: {told}") from None
 
     def _told(self, err: BaseException) -> str:
         """Return what a client says, without the secrets of the URL."""
@@ -93,27 +99,31 @@ class SqlColumns(TypedColumns):
 
     def _look(self) -> Any:
         """Return the types of the columns, and note the first and the last key."""
-        order, what = self._order, self._what
-        with self._asking() as (connection, stack):
-            schema = self._schema(connection, f"SELECT * FROM {what} AS r LIMIT 0", stack)
-            if order not in schema.names:
-                raise StreamError(f"{self.name}: no column {order!r} to order by, allowed are {listed(schema.names)}")
-            if rows := self._database.typing_rows:
-                statement = f"SELECT * FROM {what} AS r ORDER BY {self._key} LIMIT {rows}"
-                schema = self._schema(connection, statement, stack)
-            if not self._arrow.types.is_integer(schema.field(order).type):
-                raise self._no_order(f"the type {schema.field(order).type}")
-            if self._one(connection, f"SELECT 1 AS a FROM {what} AS r WHERE {self._key} IS NULL LIMIT 1", stack):
-                raise self._no_order("NULL")
-            ends = f"SELECT min({self._key}) AS a, max({self._key}) AS b FROM {what} AS r"
-            ((first, last),) = self._one(connection, ends, stack)
+        schema, first, last = self._ask(self._seen)
         if last is None:
             raise StreamError(f"{self.name}: no rows, at least one is needed")
         for end in (first, last):  # a column of SQLite may hold anything: its numbers come first, then its texts
             if not isinstance(end, int) or not -(2**63) <= end < 2**63:
                 raise self._no_order(repr(end))
         self._first_key, self._until = first, last
-        return self._arrow.schema([self._database.field(field) for field in schema if field.name != order])
+        return self._arrow.schema([self._database.field(field) for field in schema if field.name != self._order])
+
+    def _seen(self, connection: Any, stack: ExitStack) -> tuple[Any, Any, Any]:
+        """Return the schema, the first and the last key; the latter are not checked yet."""
+        order, what = self._order, self._what
+        schema = self._schema(connection, f"SELECT * FROM {what} AS r LIMIT 0", stack)
+        if order not in schema.names:
+            raise StreamError(f"{self.name}: no column {order!r} to order by, allowed are {listed(schema.names)}")
+        if rows := self._database.typing_rows:
+            statement = f"SELECT * FROM {what} AS r ORDER BY {self._key} LIMIT {rows}"
+            schema = self._schema(connection, statement, stack)
+        if not self._arrow.types.is_integer(schema.field(order).type):
+            raise self._no_order(f"the type {schema.field(order).type}")
+        if self._one(connection, f"SELECT 1 AS a FROM {what} AS r WHERE {self._key} IS NULL LIMIT 1", stack):
+            raise self._no_order("NULL")
+        ends = f"SELECT min({self._key}) AS a, max({self._key}) AS b FROM {what} AS r"
+        ((first, last),) = self._one(connection, ends, stack)
+        return schema, first, last
 
     def _no_order(self, found: str) -> StreamError:
         return StreamError(
@@ -130,8 +140,7 @@ class SqlColumns(TypedColumns):
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
     def count(self) -> int:
-        with self._asking("cannot be counted") as (connection, stack):
-            found = self._rows_to_the_end(connection, stack)
+        found = int(self._ask(self._rows_to_the_end, "cannot be counted"))
         if self._counted is None:
             self._counted = found
         return found
@@ -145,8 +154,11 @@ class SqlColumns(TypedColumns):
         columns = ", ".join(self._database.wanted(name, self._types[name]) for name in self.names)
         where = f"WHERE {self._key} <= {self._until} ORDER BY {self._key} LIMIT {rows}"
         statement = f"SELECT {columns} FROM {self._what} AS r {where}"
-        with self._asking() as (connection, stack):
-            batches = [self._as_known(b, 1) for b in self._database.reader(connection, statement, stack)]
+
+        def asks(connection: Any, stack: ExitStack) -> list[Any]:
+            return [self._as_known(batch, 1) for batch in self._database.reader(connection, statement, stack)]
+
+        batches = self._ask(asks)
         schema = self._arrow.schema([(name, self._types[name]) for name in self.names])
         return self._arrow.Table.from_batches(batches, schema)
 
@@ -192,23 +204,22 @@ class SqlColumns(TypedColumns):
         row, place = rows, self._places[rows] if rows else self._position(0, None, _Digest())
         last, wanted, broken_at, until = place["after"], place["keys"], -1, 0.0
         trail, digest = self._positions.begin(rows, place), _Digest(self._known)
+
+        def alive() -> None:
+            progress(self._fraction(last))  # ends here where nobody waits any more
+
         while True:
             begun = row
             try:
-                with ExitStack() as stack:
-                    connection = self._database.connect(stack)
-                    if last is not None:
-                        digest = self._compared(connection, stack, row, last, wanted)
-                    if last is not None or self._positions.kept:
-                        self._check_count(connection, stack)
-                    for batch in self._batches(connection, stack, names, last, row):
-                        keys = self._keys(batch, last, row)
+                asked = partial(self._statement, names, row, last, wanted)
+                with closing(answers(self._database, asked, alive)) as found:
+                    digest = next(found)
+                    for keys, batch in found:
                         trail.add(len(keys), _After(self._position, row, keys, digest))
                         digest.update(keys, row, self.name)
                         row, last = row + len(keys), int(keys[-1])
                         progress(self._fraction(last))
                         yield batch
-                    self._check_end(connection, stack, last, row)
                 return
             except self._database.errors as err:
                 told = self._told(err)
@@ -218,7 +229,20 @@ class SqlColumns(TypedColumns):
             if broken_at != row:
                 broken_at, until = row, time.monotonic() + PATIENCE
             wanted = digest.hex() if row > begun else wanted
-            self._wait_for_server(row, last, told, until, progress)
+            self._wait_for_server(row, told, until, alive)
+
+    def _statement(self, names: list[str], row: int, last: int | None, wanted: str) -> Iterator[Any]:
+        """Yield the digest of the keys before, and then the batches of one statement with their keys."""
+        with ExitStack() as stack:
+            connection = self._database.connect(stack)
+            yield _Digest(self._known) if last is None else self._compared(connection, stack, row, last, wanted)
+            if last is not None or self._positions.kept:
+                self._check_count(connection, stack)
+            for batch in self._batches(connection, stack, names, last, row):
+                keys = self._keys(batch, last, row)
+                row, last = row + len(keys), int(keys[-1])
+                yield keys, batch
+            self._check_end(connection, stack, last, row)
 
     def _fraction(self, last: int | None) -> float:
         if last is None:
@@ -314,14 +338,13 @@ class SqlColumns(TypedColumns):
             )
         return found
 
-    def _wait_for_server(self, row: int, last: int | None, told: str, until: float, progress: Progress) -> None:
+    def _wait_for_server(self, row: int, told: str, until: float, alive: Callable[[], None]) -> None:
         """Wait until the server can be reached again; ``told``: what was said last, ``until``: how long to wait."""
         while time.monotonic() < until:
-            progress(self._fraction(last))  # ends here where nobody waits any more
+            alive()
             time.sleep(PAUSE)
             try:
-                with ExitStack() as stack:
-                    self._database.connect(stack)
+                reach(self._database, alive)
                 return
             except self._database.errors as err:
                 told = self._told(err)

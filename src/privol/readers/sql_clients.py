@@ -73,6 +73,11 @@ class Database(ABC):
         del told
         return True
 
+    def is_answer(self, told: str) -> bool:
+        """Whether a server that refuses a connection says so itself."""
+        del told
+        return False
+
     @abstractmethod
     def reader(self, connection: Any, statement: str, stack: ExitStack) -> Any:
         """Return a RecordBatchReader of what a statement finds; the one before it on this connection is at its end."""
@@ -153,12 +158,17 @@ class _PostgreSQL(_Adbc):
         # connections fail with FATAL: or nothing; where these words are translated, a minute is waited in vain
         return "ERROR:" in told
 
-    # an unreachable server is known within half a minute, unless the URL says otherwise
+    def is_answer(self, told: str) -> bool:
+        return "FATAL:" in told  # it has too many connections, say
+
+    # a connection that is cut is known within half a minute, unless the URL says otherwise
     _DEFAULTS = (
         ("connect_timeout", "10"),
+        ("keepalives", "1"),
         ("keepalives_idle", "10"),
         ("keepalives_interval", "5"),
         ("keepalives_count", "3"),
+        ("tcp_user_timeout", "30000"),
     )
 
     def connect(self, stack: ExitStack) -> Any:
