@@ -338,6 +338,7 @@ def test_an_interrupt_is_heard_where_its_handler_restarts_what_it_interrupts():
         signal.siginterrupt(signal.SIGINT, False)
 
         def silent(alive):
+            time.sleep(0.5)  # until it is waited for
             print("ready", flush=True)
             while True:
                 alive()
