@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import brokers
 import pytest
+from brokers import ROWS, Redis
 from cli_tools import start
 from databases import MANY, Table, fit, outcome
 from patience import WAIT
@@ -20,7 +22,8 @@ from relay import Relay
 from privol import open_stream
 from privol.cli.app import INTERRUPTED
 from privol.errors import StreamError
-from privol.readers import ahead, served, sql, sql_clients
+from privol.readers import ahead, message_columns, redis_streams, served, sql, sql_clients
+from privol.readers.feeds import Away
 from privol.readers.source_urls import parsed
 
 pytestmark = [
@@ -211,3 +214,45 @@ def test_a_connection_that_is_cut_is_noticed_by_the_system(monkeypatch: pytest.M
     defaults = "connect_timeout=10&keepalives=1&keepalives_idle=10&keepalives_interval=5&keepalives_count=3"
     assert opened == [f"postgresql://{USER}@h/d?tcp_user_timeout=5&{defaults}"]
     assert sql_clients._PostgreSQL._DEFAULTS[-1] == ("tcp_user_timeout", "30000")
+
+
+# ---- brokers -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def redis(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Redis, Relay, str]]:
+    """A stream with rows, read fifty at a time through a relay whose silence is noticed soon."""
+    monkeypatch.setattr(message_columns, "MOST", 50)
+    monkeypatch.setattr(redis_streams, "_SILENCE", 0.5)
+    broker = Redis()
+    broker.add("visits", ROWS)
+    relay = Relay(broker.port)
+    yield broker, relay, broker.url(rows=len(ROWS)).replace(f":{broker.port}/", f":{relay.port}/")
+    relay.close()
+    broker.close()
+
+
+def test_a_silent_broker_is_waited_for_no_longer_than_one_that_is_away(
+    redis: tuple[Redis, Relay, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From its last word on, not from the moment at which the silence is noticed; then the run goes on."""
+    broker, relay, url = redis
+    monkeypatch.setattr(message_columns, "PATIENCE", 0.1)
+    noticed: list[Away] = []
+    read = redis_streams.RedisFeed._read
+
+    def counted(self: Any, most: int) -> Any:
+        try:
+            return read(self, most)
+        except Away as err:
+            noticed.append(err)
+            raise
+
+    monkeypatch.setattr(redis_streams.RedisFeed, "_read", counted)
+    with pytest.raises(StreamError, match=r"it was away for more than 0 seconds: Timeout"):
+        brokers.fit(url, tmp_path / "RUN", lambda *_: relay.halt())
+    assert len(noticed) == 1  # that lasted for longer than the patience
+    relay.go_on()
+    made = brokers.fit(url, tmp_path / "RUN")
+    alone = brokers.fit(broker.url(rows=len(ROWS)), tmp_path / "ALONE")
+    assert outcome(made, tmp_path / "RUN")[:-1] == outcome(alone, tmp_path / "ALONE")[:-1]

@@ -246,7 +246,7 @@ class MessageColumns(ColumnsAround):
         behind, until, told, quiet = True, 0.0, "", False
         while self._rows is None or row < self._rows:
             progress(0.0 if self._rows is None else row / self._rows)
-            self._feed.kept = self._positions.followed
+            self._feed.kept, asked = self._positions.followed, time.monotonic()
             try:
                 if behind:
                     self._feed.seek(at)
@@ -255,7 +255,7 @@ class MessageColumns(ColumnsAround):
                 messages = self._feed.read(left, BEAT if quiet else QUIET)
                 until, self._away = 0.0, False
             except Away as err:
-                until, told, behind = until or time.monotonic() + PATIENCE, str(err), True
+                until, told, behind = until or asked + PATIENCE, str(err), True
                 self._away = True
                 if time.monotonic() >= until:
                     raise SourceAway(

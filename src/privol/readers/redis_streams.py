@@ -19,6 +19,8 @@ _OPTIONS = ("stream", "group", "field")
 _TLS = ("ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_keyfile")
 _CONSUMER = "privol"
 _ZERO = "0-0"
+# Seconds for which a server may be silent; one attempt to reach it waits for it twice.
+_SILENCE = 10.0
 # Ids that are acknowledged by one command.
 _PAGE = 1000
 
@@ -57,7 +59,11 @@ class RedisFeed(Feed):
         self._stream, self._group, self._field = own["stream"], own.get("group"), own.get("field")
         self.by_name = self._field is None
         self.name = f"{self._stream} (Redis)"
-        settings: dict[str, Any] = {"socket_connect_timeout": 10, "socket_timeout": 30, "health_check_interval": 15}
+        settings: dict[str, Any] = {
+            "socket_connect_timeout": _SILENCE,
+            "socket_timeout": _SILENCE,
+            "health_check_interval": 15,
+        }
         settings |= {name: value for name, value in others if url.scheme == "rediss"}
         if "REDISCLI_AUTH" in os.environ:  # as for redis-cli; one in the URL comes first
             settings["password"] = os.environ["REDISCLI_AUTH"]
