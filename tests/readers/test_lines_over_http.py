@@ -1,9 +1,10 @@
-"""Lines that a web server sends once, through a pipe: real processes, killed and continued where the disk ends."""
+"""Lines that a web server sends once, by the commands of docs/sources.md: killed, and continued where the disk ends."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 from patience import WAIT
+from places import ROOT
 
 from privol.errors import StateError
 from privol.state import State, load_model
@@ -26,9 +28,6 @@ pytestmark = pytest.mark.process
 N = 600
 LINES = [json.dumps({"x": (-1) ** i * (i % 97) / 97, "y": i % 2}).encode() + b"\n" for i in range(N)]
 SCHEMA = """
-[file]
-format = "jsonl"
-names = ["x", "y"]
 [target]
 column = "y"
 negative = [0]
@@ -67,7 +66,7 @@ class Feed(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def feed(tmp_path):
-    (tmp_path / "s.toml").write_text(SCHEMA)
+    (tmp_path / "visits.toml").write_text(SCHEMA)
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Feed)
     server.daemon_threads, server.pause = True, 0.0
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
@@ -78,11 +77,18 @@ def feed(tmp_path):
     thread.join()
 
 
-def command(feed, first, words):
-    return f"{GET} 'http://127.0.0.1:{feed.server_port}/visits?from={first}' | exec {PRIVOL} {words} --quiet"
+#: The page's two commands: the first of a run, and how it goes on.
+BEGIN, GO_ON = re.findall(r"^curl -sfN .*visits\.ndjson.*$", (ROOT / "docs" / "sources.md").read_text("utf-8"), re.M)
+MORE = "--seed 4 --release 50 --checkpoint 20 --learner dpftrl --quiet"
 
 
-NEW = "run - --schema s.toml --seed 4 --horizon 600 --release 50 --checkpoint 20 --no-diagnostics --learner dpftrl"
+def here(line, feed, more=""):
+    """A command of the page for this server, without the rows that it does not have, and with further options."""
+    line = line.replace("curl -sfN", GET).replace("https://host/visits.ndjson", f"http://127.0.0.1:{feed.server_port}/")
+    return (
+        re.sub(r"\bprivol (?=run|resume)", f"{PRIVOL} ", line.replace("--horizon 100000", f"--horizon {N}"))
+        + f" {more}"
+    )
 
 
 def next_row(run):
@@ -97,25 +103,25 @@ def test_a_feed_goes_on_behind_what_the_disk_has(feed, tmp_path):
     def run(line):
         return subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=WAIT)
 
-    found = run(command(feed, 1, f"{NEW} --out whole"))
+    found = run(here(BEGIN, feed, MORE))
     assert found.returncode == 0, found.stderr
+    whole = load_model((tmp_path / "RUN").rename(tmp_path / "whole"))
     feed.pause, first = 0.02, 1
-    for words in (f"{NEW} --out R", "resume R - --rest", "resume R - --rest"):
-        process = subprocess.Popen(["bash", "-c", command(feed, first, words)], cwd=tmp_path, start_new_session=True)
+    for line in (here(BEGIN, feed, MORE), here(GO_ON, feed), here(GO_ON, feed)):
+        process = subprocess.Popen(["bash", "-c", line], cwd=tmp_path, start_new_session=True)
         until = time.monotonic() + WAIT
-        while next_row(tmp_path / "R") < first + 40:
+        while next_row(tmp_path / "RUN") < first + 40:
             assert process.poll() is None
             assert time.monotonic() < until
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGKILL)  # the client is killed, too
         process.wait()
-        before, first = first, next_row(tmp_path / "R")
+        before, first = first, next_row(tmp_path / "RUN")
         assert before + 40 <= first < N
-    assert run(f"{PRIVOL} resume R --next-row").stdout == f"{first}\n"
     feed.pause = 0.0
-    found = run(command(feed, first, "resume R - --rest"))
+    found = run(here(GO_ON, feed))
     assert found.returncode == 0, found.stderr
-    whole, kept = load_model(tmp_path / "whole"), load_model(tmp_path / "R")
+    kept = load_model(tmp_path / "RUN")
     assert np.any(whole.coef_ != 0.0)
     assert (kept.n_rows_, kept.coef_.tobytes()) == (N, whole.coef_.tobytes())
 

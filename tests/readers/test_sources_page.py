@@ -25,6 +25,7 @@ COMMANDS = {
     line.split("'")[1].partition(":")[0]: shlex.split(line)[1:]
     for block in re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "sources.md").read_text("utf-8"), re.M | re.S)
     for line in block.splitlines()
+    if not line.startswith("curl")  # tests/readers/test_lines_over_http.py
 }
 MESSAGES = '[file]\nformat = "jsonl"\nnames = ["x", "town", "y"]\n'
 SCHEMA = """
