@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas
 import pytest
@@ -11,6 +13,7 @@ from forged import caught, change_run
 from privol import BANCO, LDPSGD, MIOGD, AgnosticBANCO, MultiscaleSGD
 from privol.cli.app import IO, OK, USAGE
 from privol.encoding import PrivateEncoder
+from privol.prefix import PrefixSum
 from privol.rounds import Collector, Device
 from privol.state import load_model, save_run
 from privol.verifying import verdict, verify
@@ -89,6 +92,19 @@ def test_a_wider_ball_is_caught(tmp_path):
     run = mean_that_forgets(tmp_path / "R", **WRAPPED["far"])
     change_run(run, lambda record: record["mechanism"].update(radius=2.1))
     assert {"POCP: noise", "POCP: parameters"} <= set(caught(run))
+
+
+def test_without_noise_nothing_holds(tmp_path):
+    sums = PrefixSum(dim=2, horizon=N, epsilon=math.inf)
+    sums.add_block(np.zeros((N, 2)))
+    sums.close()
+    mean = POCP(lambda point, row: point, np.zeros(2), sensitivity=0.1, horizon=N, epsilon=math.inf)
+    mean.learn_many(np.zeros((N, 2)))
+    mean.close()
+    for name, each in ("sums", sums), ("mean", mean):
+        assert each.mechanism_ is None
+        save_run(each, tmp_path / name)
+        assert "bits" in caught(tmp_path / name)
 
 
 # ---- an encoding alone -----------------------------------------------------------------------------------------------
