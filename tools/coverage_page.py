@@ -463,6 +463,13 @@ def written(text: str, part: str) -> str:
     return f"{head}{BEGIN}\n{part}\n{END}{rest.split(END, 1)[1]}"
 
 
+def commit_of() -> str:
+    """Say which source was measured."""
+    asked = ["git", "log", "-1", "--format=%h", "--", str(PACKAGE)]
+    commit = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    return f"Measured at commit {commit}, the last one then that had changed the source: lines are numbered as there."
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Coverage of the tests, with a reason for what is left.")
     parser.add_argument("what", choices=["build", "run", "page", "open", "all"])
@@ -482,7 +489,8 @@ def main() -> None:
         print("\n".join(wrong))
         good &= not wrong
         if options.what != "open":
-            PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), part), encoding="utf-8")
+            text = written(PAGE.read_text(encoding="utf-8"), f"{commit_of()}\n\n{part}")
+            PAGE.write_text(text, encoding="utf-8")
     sys.exit(0 if good else 1)
 
 

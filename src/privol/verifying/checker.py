@@ -313,7 +313,7 @@ def _composed(header: Record, accounts: Sequence[_Account]) -> Iterator[Finding]
 def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  # on each mechanism, and together
     guarantee = run["guarantee"]
     if not guarantee["private"]:
-        yield Finding("bits", False, "the noise is of a known seed, or there is none: whoever has the seed can take it off")
+        yield Finding("bits", False, "the noise is of a known seed, or there is none: who has the seed can take it off")
     of = {"PrivateEncoder": (run.get("encoding") or {}).get("mechanism"), run["learner"]: run.get("mechanism")}
     if (paid := run.get("private_metrics")) is not None and run.get("mechanism") is not None:
         of["PrivateMetrics"] = {**run["mechanism"], "kind": "windows", **{k: paid[k] for k in ("std", "window_rows")}}
