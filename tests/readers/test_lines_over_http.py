@@ -106,8 +106,8 @@ def test_a_feed_goes_on_behind_what_the_disk_has(feed, tmp_path):
     found = run(here(BEGIN, feed, MORE))
     assert found.returncode == 0, found.stderr
     whole = load_model((tmp_path / "RUN").rename(tmp_path / "whole"))
-    feed.pause, first = 0.02, 1
-    for line in (here(BEGIN, feed, MORE), here(GO_ON, feed), here(GO_ON, feed)):
+    feed.pause, first = 0.01, 1
+    for line in (here(BEGIN, feed, MORE), here(GO_ON, feed)):
         process = subprocess.Popen(["bash", "-c", line], cwd=tmp_path, start_new_session=True)
         until = time.monotonic() + WAIT
         while next_row(tmp_path / "RUN") < first + 40:
