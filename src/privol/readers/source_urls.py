@@ -232,7 +232,7 @@ def _apart(url: str) -> tuple[str, set[str]]:
     def lost(text: str, certain: bool) -> None:
         plain = unquote(text)
         if certain or len(text) >= _LEAST_UNKNOWN:
-            secrets.update({text, plain, quote(plain, safe="")} - {""})
+            secrets.update({text, plain, quote(plain, safe="", errors="surrogateescape")} - {""})
 
     if kind not in _FILES and _misplaced(url):  # nobody knows what of it is the password
         lost(url.partition("://")[2].rpartition("@")[0].partition(":")[2], certain=False)

@@ -35,7 +35,7 @@ from privol.errors import InvalidMessage, PrivolError
 from privol.guarantees import Guarantee
 from privol.ledger import Ledger
 from privol.ledger._journal import _digest
-from privol.readers.source_urls import is_source, parsed
+from privol.readers.source_urls import is_source, is_url, parsed, shown, to_keep
 from privol.rounds._messages import (
     _FIXED,
     _POINT_AT,
@@ -364,6 +364,8 @@ def check_npy(data: bytes, folder: Path) -> None:
 def check_url(data: bytes, folder: Path) -> None:
     """No password of a URL is in what is shown of it."""
     text = data.decode("utf-8", "surrogateescape")
+    assert is_url(to_keep(text)) == is_url(text)
+    shown(f"{text} cannot be read: {text}", [text])
     if is_source(text):
         found = parsed(text)
         assert not any(secret in found.hidden(text) for secret in found.secrets if len(secret) > 3)
