@@ -218,7 +218,7 @@ class FileSource(Source):
         self.process = os.fork()
         if not self.process:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # clients that are killed are no news
-            store = LocalStore(self.port)
+            store = LocalStore(self.port, public=self.scheme == "http")
             store.put("rows.jsonl", self.content)
             os.write(writing, b"!")
             while True:

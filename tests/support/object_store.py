@@ -46,7 +46,7 @@ class _Handler(BaseHTTPRequestHandler):
         query = dict(urllib.parse.parse_qsl(url.query))
         key = urllib.parse.unquote(url.path).removeprefix("/bucket").lstrip("/")
         objects = self.server.objects  # type: ignore[attr-defined]
-        if "Credential=me/" not in self.headers.get("Authorization", ""):
+        if not (self.server.public or "Credential=me/" in self.headers.get("Authorization", "")):  # type: ignore[attr-defined]
             self.answer(403)
         elif "list-type" in query:
             prefix = query.get("prefix", "")
@@ -95,10 +95,11 @@ class Store(ABC):
 
 
 class LocalStore(Store):
-    """A store of this process."""
+    """A store of this process; ``public``: as a web server has files, without a key."""
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, *, public: bool = False) -> None:
         self.server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
+        self.server.public = public  # type: ignore[attr-defined]
         self.server.daemon_threads = True
         self.port = self.server.server_port
         self.clear()
