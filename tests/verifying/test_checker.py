@@ -202,7 +202,7 @@ PLANTED = {
         set_to("summary", value=lambda s: s.replace("for one row", "for the presence of one row")),
         "summary",
     ),
-    "a delta that is too small": (set_to("budget", "delta", value=1e-7), "composition"),
+    "a delta that is too small": (set_to("budget", "delta", value=1e-7), "delta"),
     "phases that share a row": (
         set_to("encoding", "mechanism", "phases", 1, "first_row", value=lambda n: n - 1),
         "PrivateEncoder: phase 'kinds'",

@@ -262,7 +262,7 @@ NETWORK = {
         lambda record: record.update(summary=record["summary"].replace("epsilon 1 ", "epsilon 0.9 ")),
         "summary",
     ),
-    "a smaller delta": (lambda record: record["budget"].update(delta=1e-7), "composition"),
+    "a smaller delta": (lambda record: record["budget"].update(delta=1e-7), "delta"),
 }
 
 

@@ -135,6 +135,8 @@ class _Account:
         needed, whole = (mp.inf if law.slack else law.mu**2 for law in (spent, self.stated))
         within = self.rows <= record["rows"] and self.releases <= (self.releases if found.most is None else found.most)
         within = within and self.rows >= run.get("rows", 0) and self.releases >= run.get("releases", 0)
+        within = within and ("epochs" in record or self.said["horizon"] <= record["rows"])
+        within = within and (found.most is None or (self.said["releases"] or 0) <= found.most)
         within = within and found.ends in (None, self.rows if self.releases else found.ends)
         within = within and self.reserved * SLACK >= whole and self.facts.get("first_row", first) == first
         paid = bool(self.charged * SLACK >= needed) or (None if spent.why else False)
@@ -182,6 +184,7 @@ def _facts(said: Record, accounts: Sequence[Record]) -> dict[str, str]:
     facts |= {"in_column": f" ({column})" * bool(column), "of_column": f"{column}, " * bool(column)}
     facts |= {"presence": "the presence of " * (said["adjacency"] == "zero_out")}
     facts |= {key: said[key] for key in ("adjacency", "arithmetic", "bit_source")}
+    facts |= {"purely": "pure ", "Pure": "Pure d"} if said["kind"] == "pure" else {"purely": "", "Pure": "D"}
     own = {x for each in accounts for x in each["conditions"] if not re.search(_TEXTS["claim"], x)}
     taught = (text.replace("NUMBER", f"(?:{_NUMBER})") for text in _TEXTS["taught"].values())
     conditions = "|".join([*map(re.escape, [*own, "none besides these"]), *taught])
@@ -205,7 +208,7 @@ def _figures_of(text: str, form: str, said: Record, accounts: Sequence[Record]) 
         (">", ")"),
         (r"\|", "|"),
         (r"\?", "?"),
-        (r"\~", rf"(?:(?!{_TEXTS['promise']})\D)*?"),
+        (r"\~", rf"(?:(?!(?i:{_TEXTS['promise']}))[ -/:-~\n])*?"),
     ):
         form = form.replace(sign, means)
 
@@ -312,6 +315,14 @@ def _composed(header: Record, accounts: Sequence[_Account]) -> Iterator[Finding]
 
 def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  # on each mechanism, and together
     guarantee = run["guarantee"]
+    free = " ".join(map(str, (guarantee["arithmetic"], guarantee["bit_source"])))
+    if re.search(_TEXTS["claim"], free, re.IGNORECASE):
+        yield Finding("arithmetic", False, f"it promises something: {free!r}")
+    mechanism = run.get("mechanism") or {}
+    believed = "user's claim" if mechanism.get("kind") == "declared iterates" else ""
+    believed = "the user vouches" if (mechanism.get("loss") or {}).get("custom") else believed
+    if believed and not any(believed in condition for condition in guarantee["conditions"]):
+        yield Finding("conditions", False, f"none of them says that something is {believed!r}")
     if not guarantee["private"]:
         yield Finding("bits", False, "the noise is of a known seed, or there is none: who has the seed can take it off")
     of = {"PrivateEncoder": (run.get("encoding") or {}).get("mechanism"), run["learner"]: run.get("mechanism")}
@@ -356,12 +367,16 @@ def _said(what: str, text: str, form: str, said: Record, accounts: Sequence[_Acc
     found = _figures_of(text, form, said, [each.said for each in accounts])
     if found is None:
         return Finding(what, False, f"it has other words than those of this guarantee: {text!r}")
-    own, other, leakage = laws[unit], laws[not unit], mpf(said.get("leakage") or 0)
+    own, other, leakage = laws[unit], laws[not unit], mpf(said.get("leakage") or mp.inf)
     p, rho = own.parameter, own.mu**2 / 2 if own.kind == "gdp" else own.parameter * mp.tanh(own.parameter / 2)
     printed = next((value for key, value, _ in found if key == "mu"), "inf")
-    least = {"mu": own.mu, "rho": rho, "pure": p, "twice": 2 * p, "slack": own.slack, "hash": COLLISION}
-    least |= {"slack2": own.slack * (1 + mp.exp(p)), "mu1": other.mu, "times": other.mu / mpf(printed)}
-    least |= {"nats": leakage, "bits": leakage / mp.ln(2)}
+    least = {"mu": own.mu, "rho": rho, "slack": own.slack, "slack2": own.slack * (1 + mp.exp(p)), "hash": COLLISION}
+    least |= {"mu1": other.mu, "times": other.mu / mpf(printed), "nats": leakage, "bits": leakage / mp.ln(2)}
+    # what is said of another kind of guarantee is too small, whatever it is
+    least |= dict.fromkeys(("pure", "pure2", "mu2", "alone2", "claimed", "ordered"), mp.inf)
+    least |= {"gdp": {"mu2": 2 * p}, "pure": {"pure": p, "pure2": 2 * p}}.get(own.kind, {"alone2": 2 * p})
+    least |= {"claimed": mpf(0)} if said.get("claim") is not None else {}
+    least |= {"ordered": mpf(0)} if said.get("reports") else {}  # quoted: what a secret order adds is not computed
     few = [f"{key} {value}" for key, value, _ in found if key in least and mpf(value) * SLACK < least[key]]
     costs = sorted(_laws(each, said)[unit].mu for each in _groups(accounts))
     runs = sorted(mpf(value) for key, value, _ in found if key == "run")
@@ -374,7 +389,8 @@ def _said(what: str, text: str, form: str, said: Record, accounts: Sequence[_Acc
 
 
 def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  # what is said of accounts
-    guarantee, budget, of = run["guarantee"], run["budget"], {each.name: [each] for each in accounts}
+    reports = {"reports": (run.get("mechanism") or {}).get("kind") == "reports"}
+    guarantee, budget, of = {**run["guarantee"], **reports}, run["budget"], {each.name: [each] for each in accounts}
     own, model, encoding, asked = of[run["learner"]], run["model"] or {}, run.get("encoding") or {}, run["parameters"]
     told: list[tuple[Any, ...]] = [
         ("composition", "figures", budget["reserved"], guarantee, accounts),
@@ -388,13 +404,14 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  
     shares = budget.get("shares", dict.fromkeys(of))
     told += [(f"share of {name}", "figures", shares.get(name), of[name][0].said, of[name]) for name in of]
     yield Finding("shares", set(shares) == set(of), ", ".join(shares))
+    yield Finding("delta", budget["delta"] == guarantee["delta"], f"{guarantee['delta']!r}")
     yield Finding("horizon", run.get("horizon") in (None, guarantee["horizon"]), f"{guarantee['horizon']:,} rows")
     if asked.get("epsilon") is not None and asked.get("mu") is None and guarantee.get("claim") is None:
         told.append(("parameters", "figures", {"mu": "inf", "epsilon": asked["epsilon"]}, guarantee, own))
     if (users := run.get("users")) is not None:
         most = users["most_rows"]
         yield Finding("rows of users", most == guarantee["rows_per_user"], f"{most} of each")
-    same = model.get("guarantee") == guarantee and (model["parameters"] == asked or "candidates" in asked)
+    same = model.get("guarantee") == run["guarantee"] and (model["parameters"] == asked or "candidates" in asked)
     yield Finding("model.json", same or not model, "its guarantee and parameters" if model else "there is none")
     if "PrivateEncoder" in of:
         (encoder,), learnt = of["PrivateEncoder"], [(each.get("inputs") or {}).get("schema") for each in (run, model)]
@@ -406,6 +423,8 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  
         least = min(map(mpf, mus), default=mp.inf) * SLACK
         yield Finding("mu of the encoding", least >= encoder.law(1, 1).mu, f"{mus}")
     for what, form, text, *about in told:
-        if text is not None and not str(text).upper().startswith("NOT PRIVATE"):  # which claims nothing
-            given = text if isinstance(text, str) else f"{text['mu']} {text['epsilon']} {budget['delta']}"
+        if text is None and what in ("summary", "sentence"):
+            yield Finding(what, False, "there is none")
+        elif text is not None and (guarantee["private"] or not str(text).startswith("NOT PRIVATE")):  # or no claim
+            given = text if isinstance(text, str) else f"{text['mu']} {text['epsilon']} {guarantee['delta']}"
             yield _said(what, given, form, *about)

@@ -18,10 +18,8 @@ UNIT, OUT = iv.mpf(1) / 2**53, 1.0 + 2.0**-42
 #: Of a record, numbers that count something, numbers that may be 0 (others are above it), and what is no number.
 _COUNTS = ["rows", "rows_of_step", "steps", "histograms", "uses", "nodes", "outputs", "dimension", "first_row", "row"]
 _COUNTS += ["last_row", "report_dimension", "window_rows", "height", "ones", "bandwidth", "m"]
-_OR_NONE, _FLAGS = (
-    ("every", "grid", "gradient_norm", "curvature", "rounding"),
-    ("cut", "intercept", "constrained"),
-)
+_OR_NONE, _FLAGS = ["every", "grid", "gradient_norm", "curvature", "rounding"], ["cut", "intercept", "constrained"]
+_WORDS = ["kind", "adjacency", "name", "set", "update", "l2_schedule", "shape", "law", "position", "weights"]
 #: Integers that stand for real numbers are in units of 1 / ONE. Limits: numbers, divided rows, exact distances back.
 ONE, _MOST_NUMBERS, _MOST_DIVIDED, _BACK = 1 << 128, 1 << 21, 128, 8
 
@@ -52,8 +50,8 @@ def _refuse(found: Any, key: str = "") -> Any:  # numbers that cannot be: of ano
         known = value is None or (inside in _FLAGS and isinstance(value, bool)) or (inside in _OR_NONE and value == 0)
         if isinstance(value, Mapping | list):
             known = _refuse(value, inside) is None and (inside == "rows" or inside not in _COUNTS)
-        elif isinstance(value, str):  # mpmath reads numbers from texts
-            known = value.lstrip()[:1] not in tuple("+-.0123456789") and inside not in _COUNTS
+        elif isinstance(value, str):  # mpmath reads numbers from texts, "nan" too
+            known = isinstance(found, Mapping) and inside in _WORDS
         elif not known and not isinstance(value, bool):
             known = 0 < value < math.inf and not (inside in _COUNTS and isinstance(value, float))
         if not known:
@@ -61,7 +59,9 @@ def _refuse(found: Any, key: str = "") -> Any:  # numbers that cannot be: of ano
 
 
 def upper(x: Any) -> Any:  # the upper end of an interval
-    return mpf(x.b)
+    if (end := mpf(x.b)) != end:  # comparisons with it are all false
+        raise ArithmeticError("no number")
+    return end
 
 
 def _root(falls: Callable[..., Any], given: Callable[[Any], Sequence[Any]] = lambda _: ()) -> Any:
