@@ -258,6 +258,7 @@ def _learn_schema(file: str, as_json: bool, given: Mapping[str, Any]) -> None:
     folder = Path(given["out"]) if "out" in given else None
     if folder is not None:
         check_free(folder)
+        folder.mkdir(exist_ok=True)  # before anything is spent
     try:
         with nullcontext() if journal is None else closing(_open_ledger(journal, encoder.adjacency)) as encoder.ledger:
             schema = learn_schema(file, encoder, columns=columns, **words)
