@@ -89,6 +89,15 @@ def test_a_text_is_no_number(forge, kind, keys, name, text):
     assert forge(kind, change)
 
 
+@pytest.mark.parametrize("ends", [(1, 1), (1, 0.5)])
+def test_an_interval_is_no_number(forge, ends):
+    def change(record):
+        design = record["mechanism"]["noise"]["design"]
+        design["rates"] = [[rate * end for end in ends] for rate in design["rates"]]
+
+    assert "DPFTRL" in forge("leader", change)
+
+
 def put(old, new, key="sentence"):
     def change(record):
         assert old in record[key], record[key]

@@ -22,7 +22,8 @@ from .mechanisms import Mechanism, NotChecked, Record, delta_of_gdp, mechanism_o
 __all__ = ["Finding", "Unreadable", "verdict", "verify"]
 #: A double in a claim may be a unit below its square's root. How probable it is that two users' hashes are the same.
 SLACK, COLLISION = mpf(1) + mpf(2) ** -52, mpf(2) ** -72
-DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)  # of a record
+#: What a damaged record leads to, in mpmath too.
+DAMAGE = ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError
 #: What runs say of themselves, and how a number is written.
 _TEXTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text("utf-8"))
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf(?:inity)?"

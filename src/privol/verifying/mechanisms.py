@@ -50,6 +50,7 @@ def _refuse(found: Any, key: str = "") -> Any:  # numbers that cannot be: of ano
         known = value is None or (inside in _FLAGS and isinstance(value, bool)) or (inside in _OR_NONE and value == 0)
         if isinstance(value, Mapping | list):
             known = _refuse(value, inside) is None and (inside == "rows" or inside not in _COUNTS)
+            known = known and not (isinstance(found, list) and isinstance(value, list))  # an interval, to mpmath
         elif isinstance(value, str):  # mpmath reads numbers from texts, "nan" too
             known = isinstance(found, Mapping) and inside in _WORDS
         elif not known and not isinstance(value, bool):
