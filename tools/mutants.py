@@ -37,8 +37,8 @@ LISTS = tuple(sorted(Path(__file__).parent.glob("mutants*.toml")))
 PACKAGE, TESTS = Path("src", "privol"), Path("tests")
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "dist", "__pycache__", ".*_cache", ".hypothesis", ".benchmarks")
 BUILT = {".c", ".h", ".pyx", ".pxd"}
-SOURCES = BUILT | {".py"}
-LANGUAGES = {"C": {".c", ".h"}, "Cython": {".pyx", ".pxd"}, "Python": {".py"}}
+SOURCES = BUILT | {".py", ".toml"}
+LANGUAGES = {"C": {".c", ".h"}, "Cython": {".pyx", ".pxd"}, "Python": {".py"}, "TOML": {".toml"}}
 PAGE = ROOT / "docs" / "mutants.md"
 DRIVERS = "test_c.py"  # compiles what it tests itself
 #: What learners have for themselves, or share with those named beside them; all of it but the kernels as a path's end.

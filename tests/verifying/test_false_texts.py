@@ -153,6 +153,8 @@ FALSE = {
     ),
     "not private, it says": lambda record: record.update(summary="NOT PRIVATE things: epsilon 0.0001 for everybody"),
     "a promise in capitals": put("releases of the model", "releases of the model with EPSILON zero"),
+    "other words for what is released": put("releases of the model", "releases of the model with nothing to hide"),
+    "a sentence about another row": put("by any other admissible row;", "by any similar row;"),
     "a figure that is no ASCII": put("releases of the model", "releases of ½ of the model"),
     "another delta for figures": lambda record: record["budget"].update(delta=0.5),
     "no sentence": lambda record: record.update(sentence=None),
@@ -167,6 +169,8 @@ def test_false_texts_do_not_hold(forge, error):
 
 FREE = {
     "arithmetic": ("leader", free("arithmetic", "exact reals; epsilon is in truth 0.0001 for everybody")),
+    "arithmetic of others": ("leader", free("arithmetic", "exact reals, without any rounding")),
+    "arithmetic of reports": ("leader", free("arithmetic", "double precision, with noise")),
     "bits": ("leader", free("bit_source", "OpenSSL; all of it protects everybody's household")),
     "a mu of households": ("leader", free("conditions", HOUSEHOLD)),
     "no user's claim": ("own", free("conditions", [])),

@@ -11,13 +11,12 @@ import tomllib
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mpmath import mp, mpf
 
-from .mechanisms import Mechanism, NotChecked, Record, delta_of_gdp, mechanism_of, upper, worst_places
+from .mechanisms import Mechanism, NotChecked, Record, delta_in_order, delta_of_gdp, mechanism_of, upper, worst_places
 
 __all__ = ["Finding", "Unreadable", "verdict", "verify"]
 #: A double in a claim may be a unit below its square's root. How probable it is that two users' hashes are the same.
@@ -118,7 +117,7 @@ class _Account:
         kind = "approximate" if found.slack is not None else "pure" if found.pure else "gdp"
         if spent and (self.rows == 0 or (found.most is not None and self.releases == 0)):
             return Law(kind, mpf(0))
-        price = partial(found.few, n=self.releases) if spent and found.few is not None else found.price
+        price = partial(found.price, n=self.releases) if spent and self.releases < (found.most or 0) else found.price
         try:
             cost, why = upper(price(rows, apart)), ""
         except NotChecked as error:
@@ -134,12 +133,12 @@ class _Account:
             raise ValueError(f"a guarantee of kind {self.stated.kind!r}")
         yield law.within(f"{name}: noise", self.stated, found.said)
         needed, whole = (mp.inf if law.slack else law.mu**2 for law in (spent, self.stated))
-        within = self.rows <= record["rows"] and self.releases <= (self.releases if found.most is None else found.most)
+        most, releases = mp.inf if found.most is None else found.most, max(self.releases, self.said["releases"] or 0)
+        within = self.rows <= record["rows"] and releases <= most and self.reserved * SLACK >= whole
         within = within and self.rows >= run.get("rows", 0) and self.releases >= run.get("releases", 0)
         within = within and ("epochs" in record or self.said["horizon"] <= record["rows"])
-        within = within and (found.most is None or (self.said["releases"] or 0) <= found.most)
         within = within and found.ends in (None, self.rows if self.releases else found.ends)
-        within = within and self.reserved * SLACK >= whole and self.facts.get("first_row", first) == first
+        within = within and self.facts.get("first_row", first) == first
         paid = bool(self.charged * SLACK >= needed) or (None if spent.why else False)
         said = f"{self.rows:,} of rows {first:,} to {last:,}; mu^2 {float(self.charged):.8g} for {float(needed):.8g}"
         yield Finding(f"{name}: ledger", paid if within else False, said)
@@ -147,11 +146,7 @@ class _Account:
 
 def _run_of(path: Path) -> tuple[Record, list[Path]]:
     """The record of a run, with that of its model, and the journals of its ledgers."""
-    run, model, schema = (
-        json.loads(path.read_text("utf-8")),
-        path.with_name("model.json"),
-        path.with_name("schema.toml"),
-    )
+    run, (model, schema) = json.loads(path.read_text("utf-8")), map(path.with_name, ("model.json", "schema.toml"))
     if (run["format"], run["version"]) not in (("privol.run", 1), ("privol.network-run", 1)):
         raise ValueError("not a record of format 'privol.run' or 'privol.network-run', version 1")
     journals = sorted(path.parent.glob("rank-*/ledger.jsonl")) or [path.with_name("ledger.jsonl")]
@@ -199,22 +194,16 @@ def _facts(said: Record, accounts: Sequence[Record]) -> dict[str, str]:
 def _figures_of(text: str, form: str, said: Record, accounts: Sequence[Record]) -> list[tuple[str, str, str]] | None:
     """The figures of a text about a guarantee, by their names, those of epsilon with a delta; None if it is of another
     form. It may have the horizon and the releases of each of the accounts, and any of their conditions."""
-    facts, number, form = _facts(said, accounts), count(), _TEXTS["forms"][form]
+    facts, form = _facts(said, accounts), _TEXTS["forms"][form]
     texts = _TEXTS[said["unit"]] | _TEXTS["common"] | _TEXTS["held" if said.get("users_fixed", True) else "hidden"]
+    texts |= {key: _TEXTS[key].get(said["released"], "") for key in ("released", "uncovered")}
+    texts["another"] = texts[said["adjacency"]]
     while (inside := re.search(r"\{(" + "|".join(texts) + r")\}", form)) is not None:
         form = form.replace(inside[0], texts[inside[1]])
-    form = re.escape(form)
-    for sign, means in (
-        ("<", "(?:"),
-        (">", ")"),
-        (r"\|", "|"),
-        (r"\?", "?"),
-        (r"\~", rf"(?:(?!(?i:{_TEXTS['promise']}))[ -/:-~\n])*?"),
-    ):
-        form = form.replace(sign, means)
+    form = re.escape(form).replace("<", "(?:").replace(">", ")").replace(r"\|", "|").replace(r"\?", "?")
 
     def hole(at: re.Match[str]) -> str:
-        return f"(?:{facts[at[1]]})" if at[1] in facts else f"(?P<{at[1]}_{next(number)}>{_NUMBER})"
+        return f"(?:{facts[at[1]]})" if at[1] in facts else f"(?P<{at[1]}_{at.start()}>{_NUMBER})"
 
     match = re.fullmatch(re.sub(r"\\{(\w+)\\}", hole, form), text)
     if match is None:
@@ -244,9 +233,8 @@ def _other(asked: Record, record: Record, guarantee: Record) -> list[str]:
     noise = record["noise"] if "noise" in record else record.get("epochs", [{}])[0].get("noise", {})
     design, published, domain = noise.get("design", {}), guarantee.get("claim") is not None, asked.get("domain")
     told = {**record, "design": design.get("name"), "bandwidth": design.get("bandwidth")}
-    told |= {"noise_shape": noise.get("shape")}
+    told |= {"noise_shape": noise.get("shape"), "radius": record.get("radius", record.get("scaled_to"))}
     told |= {name: record.get(key) for name, key in _NAMES.items()} | {"delta": guarantee.get("delta")}
-    told |= {"radius": record.get("radius", record.get("scaled_to"))}
     if asked.get("renewal", "none") == "none":  # else the last epoch may be of any length
         told["horizon"] = guarantee.get("horizon")
     if guarantee and asked.get("rows_per_user") is not None:
@@ -316,9 +304,9 @@ def _composed(header: Record, accounts: Sequence[_Account]) -> Iterator[Finding]
 
 def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  # on each mechanism, and together
     guarantee = run["guarantee"]
-    free = " ".join(map(str, (guarantee["arithmetic"], guarantee["bit_source"])))
-    if re.search(_TEXTS["claim"], free, re.IGNORECASE):
-        yield Finding("arithmetic", False, f"it promises something: {free!r}")
+    for key in ("arithmetic", "bit_source"):
+        if _figures_of(str(guarantee[key]), key, guarantee, ()) is None:
+            yield Finding(key, False, f"other words than those of a mechanism: {guarantee[key]!r}")
     mechanism = run.get("mechanism") or {}
     believed = "user's claim" if mechanism.get("kind") == "declared iterates" else ""
     believed = "the user vouches" if (mechanism.get("loss") or {}).get("custom") else believed
@@ -370,14 +358,12 @@ def _said(what: str, text: str, form: str, said: Record, accounts: Sequence[_Acc
         return Finding(what, False, f"it has other words than those of this guarantee: {text!r}")
     own, other, leakage = laws[unit], laws[not unit], mpf(said.get("leakage") or mp.inf)
     p, rho = own.parameter, own.mu**2 / 2 if own.kind == "gdp" else own.parameter * mp.tanh(own.parameter / 2)
-    printed = next((value for key, value, _ in found if key == "mu"), "inf")
+    printed, why = next((value for key, value, _ in found if key == "mu"), "inf"), own.why or other.why
     least = {"mu": own.mu, "rho": rho, "slack": own.slack, "slack2": own.slack * (1 + mp.exp(p)), "hash": COLLISION}
     least |= {"mu1": other.mu, "times": other.mu / mpf(printed), "nats": leakage, "bits": leakage / mp.ln(2)}
     # what is said of another kind of guarantee is too small, whatever it is
-    least |= dict.fromkeys(("pure", "pure2", "mu2", "alone2", "claimed", "ordered"), mp.inf)
+    least |= dict.fromkeys(("pure", "pure2", "mu2", "alone2", *["claimed"] * (said.get("claim") is None)), mp.inf)
     least |= {"gdp": {"mu2": 2 * p}, "pure": {"pure": p, "pure2": 2 * p}}.get(own.kind, {"alone2": 2 * p})
-    least |= {"claimed": mpf(0)} if said.get("claim") is not None else {}
-    least |= {"ordered": mpf(0)} if said.get("reports") else {}  # quoted: what a secret order adds is not computed
     few = [f"{key} {value}" for key, value, _ in found if key in least and mpf(value) * SLACK < least[key]]
     costs = sorted(_laws(each, said)[unit].mu for each in _groups(accounts))
     runs = sorted(mpf(value) for key, value, _ in found if key == "run")
@@ -385,7 +371,13 @@ def _said(what: str, text: str, form: str, said: Record, accounts: Sequence[_Acc
         few.append("mu by run")
     implied = [(other if key == "e1" else own).implies("", value, at) for key, value, at in found if at]
     few += [each.detail for each in implied if not each.holds]
-    holds = (None if own.why or other.why else False) if few else True  # of a cost that may be less
+    if order := [mpf(value) for key, value, _ in found if key in ("crowd", "ordered", "hidden")]:
+        (users, epsilon, delta), law, both = order, laws[0], said["adjacency"] == "replace"
+        known = said.get("reports") and (said["rows_per_user"] or 1) == 1 and users == said["horizon"] and not law.slack
+        told = delta_in_order(int(users), epsilon, delta, law.parameter, law.kind == "pure", both) if known else mp.inf
+        why = why or (not few and told < delta * 21 / 20)  # by sums that are as fine as those of the run
+        few += ["delta of a secret order"] * (told > delta)
+    holds = (None if why else False) if few else True  # of a cost that may be less
     return Finding(what, holds, f"too small: {', '.join(few)}" if few else f"{len(found)} figures")
 
 

@@ -6,7 +6,7 @@ import math
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, pairwise, product, takewhile
 from typing import Any
 
 from mpmath import iv, mp, mpf
@@ -28,12 +28,10 @@ class NotChecked(Exception):
     """A case that this program has no proof for."""
 
 
-class Mechanism(
-    namedtuple("Mechanism", "price said facts pure slack most few ends", defaults=[(), False, None, None, None, None])
-):
+class Mechanism(namedtuple("Fields", "price said facts pure slack most ends", defaults=[(), False, None, None, None])):
     """What a mechanism costs: ``price``, by rows of a user and their distance, is a mu, or an epsilon if ``pure``, and
     NotChecked if only their number times that of one is known; ``slack``: of what is proved at one delta, that by rows;
-    ``most``: releases that it is the price of; ``few``: that of the first n of them; ``ends``: rows before one."""
+    ``most``: releases that it is the price of, or, by a third argument, of the first n; ``ends``: rows before one."""
 
 
 def mechanism_of(record: Record) -> Mechanism:
@@ -82,9 +80,57 @@ def delta_of_gdp(epsilon: Any, mu: Any) -> Any:  # rounded up: Dong, Roth and Su
 
 def _best_of(m: int, delta: Any, mu: Any) -> Any:  # epsilon of about (m - 1) / ln m runs of mu-GDP (selection.md, 3)
     share, start = mpf((iv.log(m) * delta / (m - 1)).a), mp.sqrt(2) * mp.erfinv(mpf(2) / m - 1) + mpf(10) ** -40
-    most = mu * mu / 2 + mu * mp.sqrt(-2 * mp.log(share))  # by the Gaussian tail
-    one = _root(lambda x: iv.mpf(delta_of_gdp(most * upper(x), mu) - share))
-    return iv.mpf(most) * one + iv.log(m * iv.mpf(mp.ncdf(start + mu)))
+    return iv.mpf(_spends(share, mu)) + iv.log(m * iv.mpf(mp.ncdf(start + mu)))
+
+
+def _spends(delta: Any, mu: Any, c: Any = 0) -> Any:
+    """Epsilon at which the delta of mu-GDP, times exp(-c epsilon), has fallen to this one."""
+    most = mu * mu / 2 + mu * mp.sqrt(-2 * mp.log(delta))  # by the Gaussian tail
+    return most * upper(_root(lambda x: iv.mpf(delta_of_gdp(most * x.a, mu) * mp.exp(-c * most * mpf(x.a)) - delta)))
+
+
+def _chance(n: int, k: int, odds: Any) -> Any:  # binomial
+    ways = mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
+    return mp.exp(ways + k * mp.log(odds) - n * mp.log(1 + odds))
+
+
+def _told_in_crowd(others: int, clone: Any, epsilon: Any, local: Any, odds: Any, step: int) -> Any:
+    """Divergence of counts of answers, of a user's among those of a binomial number of clones, who have these odds of
+    the likelier (shuffling.md, 4): in blocks of so many fiftieths of a deviation, since it falls in that number."""
+    own, limit, one, told = mp.exp(local), mp.exp(epsilon), clone / (1 - clone), mpf(0)
+    lead, share = (own - limit) / (1 + own), odds * (limit * own - 1) / (own - limit)
+    mean, width, each = others * clone, mp.sqrt(others * clone * (1 - clone)), float(odds)
+    starts = sorted({0, int(mean), *(min(max(int(mean + width * x / 50), 0), others) for x in range(-600, 601, step))})
+    for n, end in pairwise([*starts, others + 1]):
+        near = n if n >= mean else end - 1  # from it probabilities fall at least geometrically
+        rate = (others - near) * one / (near + 1) if n >= mean else near / (one * (others - near + 1))
+        block = end - n if rate == 1 else (1 - rate ** (end - n)) / (1 - rate)
+        first = int((n + 1) * share / (1 + share))
+        terms = accumulate(((n - k + 1) / k * each for k in range(first + 1, n + 1)), float.__mul__)  # they fall
+        beyond = sum(takewhile(lambda term: term > 2.0**-60, terms)) * (1 - 2.0**-30)
+        told += _chance(others, near, one) * block * min(lead, _chance(n, first, odds) * (lead - (limit - 1) * beyond))
+    return told * OUT
+
+
+def delta_in_order(users: int, epsilon: Any, delta: Any, law: Any, pure: bool, both: bool) -> Any:
+    """A delta of users' reports in a secret order at epsilon, sought up to ``delta`` (shuffling.md): each is private by
+    this law, an epsilon if ``pure``, else a mu; with any other row if ``both``, else with the null row."""
+    others, parts = min(users, 10**9) - 1, (mpf(1) / 50, mpf(1) / 10, mpf(2) / 5)
+
+    def told(clone: Any, local: Any, step: int = 1) -> Any:
+        odds = [mpf(1)] if both else [mp.exp(-local), mp.exp(local)]
+        return max(_told_in_crowd(others, clone, epsilon, local, x, step) for x in odds) if epsilon < local else 0
+
+    def spent(own: Any, share: Any, step: int = 1) -> Any:  # any parts of delta prove what they prove
+        weight = (1 + mp.exp(epsilon)) * others
+        local, close = _spends(own * delta, law), _spends(share * delta / weight, law, 1)
+        known, clone = delta_of_gdp(local, law), mp.exp(-close)
+        return known + weight * clone * delta_of_gdp(close, law) + told(clone * (1 - known), local, step)
+
+    if pure or not others:
+        return told(mp.exp(-law), law) if pure else delta_of_gdp(epsilon, law)
+    pairs = product(parts, [*parts, *(part * 63 / 64 for part in parts)])
+    return min(spent(*pair) for pair in sorted(pairs, key=lambda pair: spent(pair[0], pair[1], 10))[:2])
 
 
 def worst_places(parts: Iterable[Any], rows: int, apart: int, most: int = _MOST_DIVIDED, barred: int = 0) -> Any:
@@ -336,9 +382,9 @@ class _Reader:
         return Mechanism(lambda m, b: iv.sqrt(_in_steps(n, batch, m, b)) * one / sigma, said)
 
     def of_windows(self) -> Mechanism:  # totals of two numbers of a row, 0 to 1, for a null row 1/2 (metrics.md, 2)
-        std, window, n = mpf(self.of["std"]), self.of["window_rows"], self.of["rows"]
+        std, window, rows = mpf(self.of["std"]), self.of["window_rows"], self.of["rows"]
         one, said = iv.sqrt(2) * self.streams / 2 / std, f"std {float(std):.8g} of a total"
-        return Mechanism(lambda m, b: iv.sqrt(_in_steps(n, window, m, b)) * one, said, most=-(-n // window))
+        return Mechanism(lambda m, b, n=0: iv.sqrt(_in_steps(rows, window, m, b)) * one, said, most=-(-rows // window))
 
     def path(self) -> tuple[Path, list[Any]]:  # how secret iterates in a bounded set move (iterates.md, 2 and 4)
         of, (loss, row) = self.of, self.loss_and_row()
@@ -394,7 +440,7 @@ class _Reader:
         said = f"std {float(stds[0]):.8g} to {float(stds[-1]):.8g} of {len(rows):,} model(s)"
         square = cache(lambda m, b, n: math.fsum((min(m, (t - 1) // b + 1) * x) ** 2 for t, x in costs[:n]))
         price = cache(lambda m, b, n=None: iv.mpf(math.sqrt(square(m, b, n)) * OUT))
-        return Mechanism(price, said, facts, most=len(rows), few=price, ends=ends)
+        return Mechanism(price, said, facts, most=len(rows), ends=ends)
 
     def of_average(self) -> Mechanism:  # the average of all iterates, once (offline.md, 3)
         (path, facts), n = self.path(), self.of["rows"]
