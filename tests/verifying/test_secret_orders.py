@@ -15,7 +15,7 @@ from privol import BANCO, LDPSGD
 from privol.guarantees import gdp_delta, shuffled_delta, shuffled_epsilon, shuffled_epsilon_of_gdp
 from privol.state import save_run
 from privol.verifying import verdict, verify
-from privol.verifying.mechanisms import delta_in_order
+from privol.verifying.mechanisms import _told_in_crowd, delta_in_order
 
 DELTA = mpf("1e-6")
 
@@ -48,6 +48,15 @@ def test_pure_reports_cost_what_exact_sums_say(users, odds, limit, both):
     assert least <= Fraction(*map(int, (found * 2**300, mpf(2) ** 300))) <= least * Fraction(1_000_001, 1_000_000)
 
 
+@pytest.mark.parametrize("step", [1, 10, 100])
+def test_blocks_of_numbers_of_clones_only_add(step):
+    """Where the divergence falls in the number of clones, its first value stands for a block."""
+    odds, limit, users = Fraction(2), Fraction(6, 5), 120
+    least = exact(users, limit, odds, Fraction(1))
+    found = _told_in_crowd(users - 1, mpf(1) / 2, mp.log(mpf(6) / 5), mp.log(2), mpf(1), step)
+    assert least <= Fraction(*map(int, (found * 2**300, mpf(2) ** 300))) <= least * (1 + Fraction(step, 20))
+
+
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("users", [30, 3000])
 @pytest.mark.parametrize("local", [0.3, 2.0])
@@ -70,6 +79,7 @@ def test_figures_of_gaussian_reports_are_reached_and_not_a_tenth_less(mu, users,
         return delta_in_order(users, mpf(epsilon) * factor, DELTA, mpf(mu), False, adjacency == "replace")
 
     assert told(mpf("1.0001")) <= DELTA < told(mpf("0.9"))
+    assert told(1) > DELTA * mpf("0.985")  # nothing of what privol charges is left out
 
 
 @pytest.fixture(scope="module", params=["LDPSGD", "BANCO"])
