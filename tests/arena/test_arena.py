@@ -6,10 +6,12 @@ import json
 import math
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
+from threadpoolctl import threadpool_limits
 
 from privol.arena import (
     CENTRAL,
@@ -19,7 +21,9 @@ from privol.arena import (
     Board,
     Results,
     Spec,
+    central,
     contest,
+    diffprivlib_worker,
     load_specs,
     references,
     rivals,
@@ -33,6 +37,7 @@ from privol.arena.specs import prepare
 from privol.arena.synthetic import generate
 from privol.errors import InvalidParameter, StateError, StreamError
 from privol.guarantees import compose_fixed, gdp_mu
+from privol.ledger import Ledger
 from privol.plots import arena_figure, plot_arena
 
 DELTA, BLOCK = 1e-6, 100
@@ -202,6 +207,25 @@ def test_no_prediction_knows_the_labels_of_its_block(tmp_path, monkeypatch, name
     assert same[cut.teach : until].all()
 
 
+@pytest.mark.parametrize("play", [references.play_whole, references.play_trees])
+def test_no_reference_learns_the_rows_held_out(tmp_path, play):
+    cut = prepare(Spec(name="t", file=str(write_table(tmp_path / "t.csv", 900)), target="label"), 0, None, tmp_path)
+    with threadpool_limits(1):
+        first = play(Rows(cut)).held
+    held = tmp_path / cut.held_path
+    head, *lines = held.read_text().splitlines()
+    held.write_text("\n".join([head, *(line.rpartition(",")[0] + ",high" for line in lines)]) + "\n")
+    with threadpool_limits(1):
+        assert np.array_equal(play(Rows(cut)).held, first)
+
+
+def test_an_encoding_that_reads_further_than_the_quarter_is_refused(tmp_path):
+    cut = prepare(TURNING, 0, 600, tmp_path)
+    assert encode(cut, "dpftrl", 20.0, DELTA, 0, BLOCK).first > 100
+    with pytest.raises(StreamError, match=r"rows taught the encoding, and 100 are not scored"):
+        encode(replace(cut, rows=400), "dpftrl", 20.0, DELTA, 0, BLOCK)
+
+
 # ---- equal privacy -----------------------------------------------------------------------------------------------
 
 
@@ -216,6 +240,47 @@ def test_encoding_and_learner_spend_the_budget_together(tmp_path, epsilon):
     assert whole * (1 - 1e-6) < played.notes["mu"] <= whole
     assert played.rows == (cut.rows if epsilon < 1 else cut.rows - played.notes["taught"])
     assert encode(cut, "dpftrl", epsilon, DELTA, 0, BLOCK).ledger.epsilon == epsilon  # it refuses more
+
+
+def test_an_entrant_that_spent_too_much_has_no_figures(tmp_path, monkeypatch):
+    """Were its ledger without a limit, and the learner given more than is left."""
+    cut = prepare(TURNING, 0, 1500, tmp_path)
+    found = encode(cut, "dpftrl", 8.0, DELTA, 0, BLOCK)
+    monkeypatch.setattr(central, "encode", lambda *words: replace(found, epsilon=9.0, ledger=Ledger()))
+    with pytest.raises(AssertionError, match="more than epsilon = 8 allows"):
+        play_learner(cut, "dpftrl", 8.0, DELTA, 0, BLOCK)
+
+
+def test_encodings_and_learners_have_noise_of_their_own_at_every_seed(tmp_path, monkeypatch):
+    keys, kind = [], central.LEARNERS["dpftrl"]
+
+    def made(**words):
+        keys.append(words.get("random_state"))
+        return kind(**words)
+
+    monkeypatch.setattr(central, "LEARNERS", {**central.LEARNERS, "dpftrl": made})
+    cut = prepare(TURNING, 0, 1500, tmp_path)
+    for seed in range(3):
+        play_learner(cut, "dpftrl", 8.0, DELTA, seed, BLOCK)
+    drawn = [key for key in keys if key is not None]
+    assert len(set(drawn)) == len(drawn) == 6
+
+
+def test_dp_sgd_has_what_the_encoding_left_and_noise_of_its_own(tmp_path, monkeypatch):
+    given = []
+
+    def descend(X, residuals, outputs, *, mu, rng, batch, **words):
+        given.append((mu, rng.random()))
+        return np.zeros((len(X) // batch + 1, X.shape[1], outputs))
+
+    monkeypatch.setattr(rivals, "descend", descend)
+    cut = prepare(TURNING, 0, 1500, tmp_path)
+    for seed in (0, 1):
+        rivals.play_descent(Rows(cut), 2.0, DELTA, seed, BLOCK)
+    left = encode(cut, "adaptive", 2.0, DELTA, 0, BLOCK).epsilon
+    assert left < 2.0
+    assert {mu for mu, _ in given} == {gdp_mu(left, DELTA)}
+    assert len({draw for _, draw in given}) == len(given) == 2 * 36
 
 
 @pytest.mark.parametrize(("epsilon", "n"), [(2.0, 1500), (20.0, 1500)])
@@ -237,10 +302,36 @@ def test_a_pure_rival_stays_within_the_budget_with_its_encoding(tmp_path, monkey
     played = rivals.play_diffprivlib(Rows(cut), epsilon, DELTA, 0, BLOCK)
     own = float(told["epsilon"])
     assert own == played.notes["own"]
+    assert np.linalg.norm(told["X"], axis=1).max() <= told["bound"] * (1 + 1e-12)
     if found.first:
         assert own == epsilon  # each row is in only one part
         return
     assert 0.99 * epsilon < compose_fixed(found.ledger.spent.mu, [own], DELTA) <= epsilon
+
+
+def test_the_worker_gives_diffprivlib_epsilon_bound_and_seed(tmp_path, monkeypatch):
+    told = {}
+
+    class LogisticRegression:
+        def __init__(self, **words):
+            told.update(words)
+
+        def fit(self, X, y):
+            told.update(rows=X.tolist(), labels=y.tolist())
+
+        def decision_function(self, X):
+            return X[:, 0]
+
+    monkeypatch.setitem(sys.modules, "diffprivlib", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "diffprivlib.models", SimpleNamespace(LogisticRegression=LogisticRegression))
+    given, answer = tmp_path / "given.npz", tmp_path / "answer.npz"
+    np.savez(given, X=[[1.0], [2.0]], y=[0.0, 1.0], held=[[3.0]], bound=2.5, epsilon=0.75, seed=7)
+    monkeypatch.setattr(sys, "argv", ["worker", str(given), str(answer)])
+    diffprivlib_worker.main()
+    words = {"epsilon": 0.75, "data_norm": 2.5, "max_iter": 1000, "random_state": 7}
+    assert told == {**words, "rows": [[1.0], [2.0]], "labels": [0, 1]}
+    with np.load(answer) as found:
+        assert found["scores"].tolist() == [3.0]
 
 
 def test_a_declared_schema_costs_nothing(tmp_path):
@@ -355,6 +446,8 @@ def test_results_of_other_rows_or_settings_are_not_mixed(arena, tmp_path):
     folder = copied(arena, tmp_path)
     with pytest.raises(InvalidParameter, match="has results with rows = 1500, and these would have 1600"):
         run(folder, rows=1600)
+    with pytest.raises(InvalidParameter, match="has results with delta = 1e-06, and these would have 1e-05"):
+        run(folder, delta=1e-5)
     other = Spec(name="turning", generator="switching")
     with pytest.raises(InvalidParameter, match="has results of a stream 'turning' with other rows"):
         run_arena([other], folder, rows=1500, seeds=1)
@@ -423,6 +516,14 @@ def test_shares_are_relative_to_the_best_online_reference_above_chance(tmp_path)
     kept = {(one["part"], one["entrant"]): one["median_share"] for one in record["kept"]}
     assert kept["second_half", "dpftrl"] == pytest.approx(0.375)
     assert ("second_half", "pigd") not in kept
+
+
+def test_several_streams_count_by_their_median(tmp_path, monkeypatch):
+    board = made_board(tmp_path, dpftrl0=(1.0, "done", 0.8))
+    monkeypatch.setattr(Board, "shares", lambda *words, **others: [0.1, 0.2, 0.9])
+    assert {one["median_share"] for one in board.to_record()["kept"]} == {0.2}
+    assert "| second half | 1 | 20 % (3) |" in board.kept()
+    assert board.curves()["Second half"] == {"dpftrl": [(1.0, 0.2)]}
 
 
 def test_every_entrant_has_a_title():

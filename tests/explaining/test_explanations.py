@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas
 import pytest
+from alpha import rate
 from auto_tools import labels_of, numbers_of, table
 from cli_tools import privol_cli
+from scipy.stats import binom
 from sklearn.exceptions import NotFittedError
 
 import privol
 from privol import PrivateClassifier, PrivateRegressor
 from privol.errors import InvalidParameter, StateError
-from privol.explaining import explain
+from privol.explaining import explain, noise_of
 from privol.streams import Schema, open_stream
 
 N = 3000
@@ -112,12 +115,27 @@ def test_columns_without_influence_are_within_the_noise():
     assert line.endswith("within noise")
 
 
+@pytest.mark.statistical
+def test_nineteen_of_twenty_columns_of_noise_are_within_it():
+    """Rows of zeros, so that the weights are noise alone; marked by a single deviation it would be two of three."""
+    made = privol.PIGD(epsilon=1.0, radius=5000.0, fit_intercept=False, random_state=0)
+    found = explain(made.fit(np.zeros((300, 400)), np.arange(300) % 2))
+    marked = sum(record["within_noise"] for record in found.importance)
+    low, high = binom.ppf(rate("explaining.within", 2), 400, 0.95), binom.isf(rate("explaining.within", 2), 400, 0.95)
+    assert low <= marked <= high
+
+
 def test_regression_is_in_units_of_the_target():
     (age,) = NUMBERS.explain().of("age")
     inside = ~np.isnan(age.places)
     slope = np.polyfit(age.places[inside], age.contribution[0][inside], 1)[0]
     assert 1.0 < slope < 3.0  # 2 in the rows, less the effect of regularization
     assert NUMBERS.explain().unit == "units of the target"
+    low, high = NUMBERS.schema_.target.range
+    scaled = explain(NUMBERS.learner_, replace(NUMBERS.schema_, target=None))
+    for shape, of_scaled in zip(NUMBERS.explain().shapes, scaled.shapes, strict=True):
+        for own, other in ((shape.contribution, of_scaled.contribution), (shape.std, of_scaled.std)):  # the bands too
+            assert own == pytest.approx(other * (high - low) / 2.0, rel=1e-9)
 
 
 def test_three_classes_and_the_record():
@@ -132,6 +150,7 @@ def test_three_classes_and_the_record():
     assert len(frame) == sum(3 * len(shape.labels) for shape in found.shapes)
     assert ((frame["low"] <= frame["contribution"]) & (frame["contribution"] <= frame["high"])).all()
     assert json.loads(found.to_json())["importance"] == found.importance
+    assert found.width == pytest.approx(1.959964)
     wide = model.explain(coverage=0.99).table
     assert all(a["high"] <= b["high"] for a, b in zip(found.table, wide, strict=True))
 
@@ -173,8 +192,9 @@ def test_errors():
     live.partial_fit(np.eye(4)[:2], [0, 1], classes=[0, 1])
     with pytest.raises(StateError, match="nothing was released yet"):
         explain(live)
-    with pytest.raises(InvalidParameter, match="not that of its rows"):
-        explain(NUMBERS.learner_, CLASSES.schema_)
+    for learner, schema in ((NUMBERS.learner_, CLASSES.schema_), (CLASSES.learner_, NUMBERS.schema_)):
+        with pytest.raises(InvalidParameter, match="not that of its rows"):
+            explain(learner, schema)
 
 
 def test_a_model_without_a_schema():
@@ -186,6 +206,10 @@ def test_a_model_without_a_schema():
     assert a.contribution[0] == pytest.approx(made.coef_[0, 0] * np.array([-1.0, 1.0]))
     assert a.places.tolist() == [0.0, 8.0]
     assert found.kind == "exact"
+    std = np.sqrt(noise_of(made).across)
+    assert a.std[0] == pytest.approx(np.full(2, std[0]))
+    (b,) = found.of("b")
+    assert b.std[0] == pytest.approx(np.full(2, std[1] / 2.0))  # 0 and 1, relative to their mean
     many = privol.PIGD(radius=50.0, epsilon=30.0, random_state=0).fit(
         np.tile(rows, 30) / 9, (rows[:, 0] > 0).astype(int)
     )

@@ -62,7 +62,7 @@ def test_the_clipping_level_of_each_learner_is_known():
         DPFTRL(**words),
         DPFTRL(gradient_bound=0.3 * usual, **words),
         PIGD(**words),
-        AdaptiveFTRL(class_weight={"a": 2.0}, **words),
+        AdaptiveFTRL(class_weight={"a": 1.0, "b": 1.5}, **words),
         AdaptiveFTRL(loss="hinge", **words),
     ):
         assert cut_of(made, SCHEMA, 9, 2) == math.inf

@@ -9,6 +9,7 @@ from pathlib import Path
 import auto_tools
 import mlflow
 import numpy as np
+import pandas
 import pytest
 from cli_tools import privol_cli
 from conformance import X, Y
@@ -59,8 +60,11 @@ def test_a_learner(store):
     assert again.predict(X).tolist() == learner.predict(X).tolist()
     assert Guarantee.from_json((folder / "guarantee.json").read_text("utf-8")) == learner.guarantee_
     assert json.loads((folder / "model_card.json").read_text("utf-8")) == json.loads(json.dumps(model_card(learner)))
-    assert float(data.params["guarantee.epsilon"]) <= 2.0
-    assert (data.params["guarantee.unit"], data.params["learner.epsilon"]) == ("row", "2.0")
+    promise = learner.guarantee_
+    figures = {f"guarantee.{name}": getattr(promise, name) for name in ("delta", "mu", "adjacency", "unit", "kind")}
+    figures["guarantee.epsilon"] = promise.epsilon()
+    assert {name: data.params[name] for name in figures} == {name: str(value) for name, value in figures.items()}
+    assert data.params["learner.epsilon"] == "2.0"
     assert data.tags["privol.guarantee"] == learner.guarantee_.summary()
     assert data.tags["privol.private"] == "true"
     assert not any("ledger" in name or "random_state" in name for name in data.params)
@@ -105,6 +109,13 @@ def test_null_rows_and_long_rows_leave_no_trace(store):
     assert first.params == second.params
     ours = [{name: value for name, value in data.tags.items() if name.startswith("privol")} for data in (first, second)]
     assert ours[0] == ours[1]
+
+
+def test_values_that_are_too_long_are_on_the_card_alone(store):
+    wide = pandas.DataFrame(np.tile(X, 10) / 10, columns=[f"number {j}" for j in range(10 * X.shape[1])])
+    data, folder = logged(privol.PIGD().fit(wide, Y))
+    assert "model.columns" not in data.params
+    assert json.loads((folder / "model_card.json").read_text("utf-8"))["model"]["columns"] == list(wide)
 
 
 def test_without_an_active_run_one_is_started(store):

@@ -46,6 +46,9 @@ def test_every_learner(name, tmp_path):
     assert card["model"]["learner"] == kind.__name__
     assert card["model"]["classes"] == (None if card["model"]["task"] == "regression" else [0, 1])
     assert card["guarantee"]["sentence"] == learner.guarantee_.sentence()
+    for name, figure in (("epsilon", learner.guarantee_.epsilon()), ("mu", learner.guarantee_.mu)):
+        assert float(card["guarantee"][name]) == figure  # no digit is lost
+    assert card["guarantee"]["delta"] == learner.guarantee_.delta
     assert Guarantee.from_record(card["guarantee"]["record"]) == learner.guarantee_
     assert (card["rows"], card["releases"]) == (learner.n_rows_, learner.n_releases_)
     assert card["encoding"] is None
@@ -108,6 +111,10 @@ def test_what_is_not_covered():
     assert first(with_users) == "Whose row each row is."
     replaced = privol.DPFTRL(rows_per_user=2, on_invalid="zero").fit(X, Y, users=np.arange(len(X)))
     assert first(replaced) == "How many rows there are."
+    always = checked(replaced)["not_covered"]
+    assert len(always) == 6
+    assert always[1].startswith("What other runs on the same rows release")
+    assert checked(privol.PIGD(random_state=1).fit(X, Y))["guarantee"]["private"] is False
     assert checked(privol.PIGD(epsilon=math.inf).fit(X, Y))["guarantee"]["private"] is False
     assert checked(privol.PIGD(epsilon=math.inf).fit(X, Y))["guarantee"]["epsilon"] == "inf"
 

@@ -298,6 +298,7 @@ def test_the_metadata_have_the_guarantee():
     facts = {entry.key: entry.value for entry in graph.metadata_props}
     assert Guarantee.from_json(facts["privol.guarantee"]) == learner.guarantee_
     assert facts["privol.sentence"].startswith("NOT PRIVATE")
+    assert graph.doc_string.endswith(learner.guarantee_.summary())
     assert json.loads(facts["privol.guarantee"])["private"] is False
     assert graph.producer_name == "privol"
     assert b"987654321" not in graph.SerializeToString()

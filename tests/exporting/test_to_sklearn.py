@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import pickle
 import subprocess
 import sys
@@ -20,8 +21,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
 import privol
-from privol import PrivateClassifier, PrivateRegressor
+from privol import PrivateClassifier, PrivateRegressor, open_stream
+from privol.encoding.schema import Schema
 from privol.errors import InvalidParameter, StateError
+from privol.explaining import cut_of, probabilities
 from privol.exporting import ClippedLogisticRegression, RowScaler, to_sklearn
 from privol.ledger import Ledger
 from privol.losses import SmoothHinge, get_loss
@@ -129,9 +132,10 @@ def table():
 def test_a_table_with_two_classes(table, order):
     y = auto_tools.labels_of(table)
     classes = ["well", "ill"] if order == "declared" else None
-    model = PrivateClassifier(epsilon=20.0, crosses=[("town", "age")], classes=classes).fit(
-        table, y == "well" if order == "reversed" else y
-    )
+    if order == "reversed":
+        y = np.where(y == "well", "9", "10")  # learnt in the order of the numbers, shown in that of the texts
+    model = PrivateClassifier(epsilon=20.0, crosses=[("town", "age")], classes=classes).fit(table, y)
+    assert model._order.tolist() == ([1, 0] if order == "reversed" else [0, 1])
     pipeline = to_sklearn(model)
     assert [name for name, _ in pipeline.steps] == ["encode", "scale", "model"]
     assert_same(model, pipeline, table, encoded(pipeline, table))
@@ -146,7 +150,7 @@ def test_a_table_with_two_classes(table, order):
 @pytest.mark.parametrize("epsilon", [0.3, 20.0])
 def test_a_table_with_several_classes(table, releases, epsilon):
     score = auto_tools.score_of(table)
-    y = np.where(score < -1, "low", np.where(score < 1, "middle", "high"))
+    y = np.where(score < -1, "9", np.where(score < 1, "10", "11"))  # learnt in another order than shown
     model = PrivateClassifier(epsilon=epsilon, releases=releases).fit(table, y)
     pipeline = to_sklearn(model)
     assert_same(model, pipeline, table, encoded(pipeline, table))
@@ -164,6 +168,20 @@ def test_clipped_probabilities_of_two_classes():
     pipeline, X = found[ClippedLogisticRegression]
     plain = 1.0 / (1.0 + np.exp(-pipeline.decision_function(X)))
     assert np.abs(pipeline.predict_proba(X)[:, 1] - plain).max() > 1e-3
+
+
+def test_clipped_probabilities_of_two_scores(tmp_path):
+    """By softmax, with the schema of a run: those that privol shows."""
+    target = {"column": "y", "negative": ["no"], "positive": ["yes"]}
+    schema = Schema.load({"columns": {f"x{j}": {"knots": [-1, 0, 1]} for j in range(4)}, "target": target})
+    rows = pandas.DataFrame(np.clip(ROWS, -1, 1), columns=[f"x{j}" for j in range(4)])
+    (block,) = open_stream(rows, schema=schema, target=False)
+    learner = privol.AdaptiveFTRL(loss="softmax", epsilon=20.0, x_bound=schema.usual_norm).fit(block.X, TWO)
+    save_model(learner, tmp_path / "model", inputs={"schema": schema.to_record()})
+    cut = cut_of(learner, schema, block.X.shape[1], 2)
+    assert cut < math.inf
+    found = to_sklearn(tmp_path / "model").predict_proba(rows)
+    np.testing.assert_allclose(found, probabilities(learner, block.X, cut), atol=1e-12)
 
 
 @pytest.mark.parametrize("target_range", [None, (-100.0, 400.0)])

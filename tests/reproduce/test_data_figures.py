@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 
@@ -10,7 +11,9 @@ import pytest
 from experiment_tools import adult, articles, covtype
 from places import ROOT
 
-from privol.reproduce import FIGURES, find, jain2012, jun2019, li2018, nodes, reproduce, sets
+from privol import PIGD, PQFTL
+from privol.guarantees import format_up
+from privol.reproduce import FIGURES, Setting, chaudhuri2008, find, jain2012, jun2019, li2018, nodes, reproduce, sets
 from privol.reproduce.nodes import Rows, along, learner_of
 from privol.reproduce.regret import Ridge
 from privol.reproduce.sets import TASKS, WHERE, has, path_of, schema_of
@@ -54,6 +57,8 @@ def test_the_data_of_the_files_are_compared(tmp_path, monkeypatch):
         lines = [f"{1950 + k % 60} " + " ".join(f"{i}:{v:.3f}" for i, v in enumerate(rng.normal(size=90), 1))
                  for k in range(200)]  # fmt: skip
         (tmp_path / name).write_text("\n".join(lines) + "\n")
+    read = nodes.rcv1(tmp_path, None), li2018.real_sim_rows(Setting(2, data=tmp_path))
+    assert [(len(rows.y), len(rows.y_test)) for rows in read] == [(105, 35)] * 2  # none is learnt and held out
     counts = {"jain2012 fig. 2b": 3, "li2018 fig. 5a": 4, "li2018 fig. 5b": 1, "li2018 table 3": 12}
     for figure in find(tuple(counts)):
         found = reproduce(figure, data=tmp_path, runs=2)
@@ -77,6 +82,59 @@ def test_the_printed_numbers_are_all_compared():
         82.51, 74.64, 65.72, 80.17, 70.86, 62.34, 75.69, 64.81, 50.36,
     ]  # fmt: skip
     assert [li2018.PRINTED[n, math.inf] for n in (1, 4, 64)] == [82.51, 74.64, 65.72]
+
+
+def test_noise_as_printed_has_the_claim_of_its_paper():
+    """And privol's own has none: the two are never taken for each other."""
+    bounds = {"x_bound": 1.0, "y_bound": 1.0, "release": "all", "batch": 1, "radius": 1e3, "fit_intercept": False}
+    sums = {name: PQFTL(**{**bounds, **words}) for name, words in jain2012.NOISE.items()}
+    together = {name: learner_of(0, epsilon=1.0, **words) for name, words in li2018.ALGORITHMS.items()}
+    for learner, source in (
+        (sums["as printed"], "Jain, Kothari and Thakurta 2012"), (sums["tree"], None), (sums["blt"], None),
+        (together["Algorithm 1"], "Li et al. 2018"), (together["Algorithm 2"], "Li et al. 2018"),
+        (learner_of(0, epsilon=1.0, **li2018.INVERSE), None),
+    ):  # fmt: skip
+        claim = learner.guarantee_of(learner.calibrate(5, 640), private=False, bit_source="-").claim
+        assert (claim is None) == (source is None)
+        assert source is None or claim.source.startswith(source)
+    assert jun2019.PRINTED == {"calibration": "published", "weighting": "count"}
+
+
+def test_runs_have_noise_of_their_own_and_the_epsilon_that_is_proved():
+    words = {"epsilon": 1.0, "calibration": "published", "release": "all", **jain2012.PARAMETERS[1]}
+    rows = jain2012._sample()
+    accuracies, noise = jain2012._accuracies(rows, 3, **words)
+    assert len(set(accuracies)) == 3
+    assert noise == format_up(proved_of_pigd(rows.X.shape[1], len(rows.y), **words), 3) != "1"
+
+
+def proved_of_pigd(n_features, n_rows, **words):
+    learner = PIGD(delta=jain2012.DELTA, x_bound=3.0, **words)
+    return learner.guarantee_of(learner.calibrate(n_features, n_rows), private=False, bit_source="-").epsilon()
+
+
+def test_the_page_has_the_epsilons_that_are_proved_today():
+    """Computed again from public numbers, and never rounded down."""
+    kept = json.loads((ROOT / "docs" / "reproduce.json").read_text(encoding="utf-8"))
+
+    def lines(name):
+        return kept[name]["tables"][0]["rows"]
+
+    kinds = {kind.__name__: kind for kind in chaudhuri2008.NAMES}
+    for _, epsilon, method, _, noise, _ in lines("chaudhuri2008 fig. 1"):
+        if noise:
+            found = chaudhuri2008.proved(kinds[method.split()[0]], float(epsilon), chaudhuri2008.ROWS)
+            assert noise == format_up(found)
+            assert found <= float(noise) < 1.001 * found
+    settings = {f"l2 = {words['l2']:g}, radius = {words['radius']:g}": words for words in jain2012.PARAMETERS}
+    for setting, calibration, release, *_, noise in lines("jain2012 fig. 2c"):
+        words = {"calibration": calibration, "release": release, **settings[setting]}
+        found = [proved_of_pigd(54, 522_910, epsilon=epsilon, **words) for epsilon in jain2012.BUDGETS[1:]]
+        assert noise == " / ".join(format_up(epsilon, 3) for epsilon in found)
+        assert all(epsilon <= float(shown) for epsilon, shown in zip(found, noise.split(" / "), strict=True))
+    rows = Rows("diabetic_data", np.zeros((71_518, 212)), np.zeros(71_518))
+    for name, number in (("Algorithm 1", "li2018 fig. 3a"), ("Algorithm 2", "li2018 fig. 3b")):
+        assert lines(number)[0][-1] == li2018.proved(rows, epsilon=1.0, **li2018.ALGORITHMS[name])
 
 
 def test_a_model_that_is_known_has_the_regret_that_is_computed_by_hand():

@@ -46,6 +46,26 @@ def test_rows_are_drawn_as_the_slides_have_them():
         assert not np.any(np.abs(score[turned]) >= law.near)
 
 
+def test_folds_are_not_learnt_and_each_has_noise_of_its_own():
+    fits = []
+
+    class Learner:
+        def __init__(self, **words):
+            fits.append(words)
+
+        def fit(self, X, y):
+            self.learnt = X
+
+        def score(self, X, y):
+            assert (len(self.learnt), len(X)) == (40, 10)
+            assert not set(map(bytes, X)) & set(map(bytes, self.learnt))
+            return 1.0
+
+    assert chaudhuri2008.errors(chaudhuri2008.LAWS[0], Learner, 0.1, "published", 2, 50) == [0.0] * 10
+    assert len({words.pop("random_state") for words in fits}) == 10
+    assert all(words == {**fits[0], "epsilon": 0.1, "delta": 0.0, "calibration": "published"} for words in fits)
+
+
 def test_one_printed_error_is_found_now():
     """Deviation of a fold 0.053: the mean of ten is off by six of its own, 0.1, below 1e-8; random labels: 0.5."""
     law = chaudhuri2008.LAWS[0]

@@ -73,6 +73,7 @@ RATES: dict[str, float] = {
     "encoding.thresholds": 1e-7,
     "explaining.scale": 1e-7,
     "explaining.exact": 1e-7,
+    "explaining.within": 1e-7,
     "encoding.kinds": 1e-7,
 }
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..guarantees import format_up
 from ..learners import ObjectivePerturbation, OutputPerturbation
 from .verdicts import Check, Figure, FloatArray, Line, Measured, Panel, Setting, Table, against, trend
 
@@ -119,7 +120,7 @@ def figure_1(setting: Setting) -> Measured:
                 published = errors(law, kind, epsilon, "published", setting.runs, rows)
                 tight = errors(law, kind, epsilon, "tight", setting.runs, rows)
                 what = f"{kind.__name__} ({name})"
-                noise = f"{proved(kind, epsilon, rows):.4g}"
+                noise = format_up(proved(kind, epsilon, rows))
                 lines.append((law.name, f"{epsilon:g}", what, _cell(published), noise, _cell(tight)))
                 setting.say(f"{law.name}, epsilon = {epsilon:g}, {name}: test error {_cell(published)}")
                 if epsilon == EPSILONS[0]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..data import open_covtype
+from ..guarantees import format_up
 from ..learners import PIGD, PQFTL
 from .regret import Ridge, released_models
 from .sets import FEATURES, TASKS, Split, scaled, year_prediction, years
@@ -233,7 +234,7 @@ def _accuracies(rows: Split, runs: int, **given: Any) -> tuple[list[float], str]
         learner = PIGD(delta=DELTA, x_bound=rows.x_bound, random_state=key, **given).fit(rows.X, rows.y)
         found.append(100 * float(learner.score(rows.X_test, rows.y_test)))
     epsilon = learner.guarantee_.epsilon()
-    return found, "none" if math.isinf(epsilon) else f"{epsilon:.3g}"
+    return found, "none" if math.isinf(epsilon) else format_up(epsilon, 3)
 
 
 _UNSAID = "No delta, scaling of rows and targets, nor covariance is given."

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import topology as graphs
 from ..data import open_covtype
+from ..guarantees import format_up
 from ..learners import DOLA, SparseDOLA
 from .nodes import DELTA, DIABETES, L2, NODES, RADIUS, Along, Rows, along, diabetes, found_in, learner_of, rcv1
 from .sets import RCV1, TASKS, real_sim
@@ -74,7 +75,7 @@ def proved(rows: Rows, **given: Any) -> str:
     guarantee = learner_of(0, **given)
     plan = guarantee.calibrate(rows.X.shape[1], len(rows.y))
     record = guarantee.guarantee_of(plan, private=False, bit_source="-")
-    return f"{record.parameter if record.kind == 'pure' else record.epsilon(DELTA):.3g}"
+    return format_up(record.parameter if record.kind == "pure" else record.epsilon(DELTA), 3)
 
 
 @cache
