@@ -5,8 +5,9 @@
 into ``docs/mutants.md``. ``--limit`` is how many seconds the tests of one change may take, ``--build`` the command that
 builds the copy after a change of C or Cython, ``--markdown`` and ``--json`` write the results. The file of ``--json``
 is written after every change: a second call with it resumes where the first was stopped, and repeats undecided and
-broken changes, and every change whose entry, file or named tests have changed since. Exit code 1: a change survived
-that should not, or one was killed that is said to change nothing.
+broken changes, and every change whose entry, file or named tests have changed since. ``--record FILE...`` adds what such
+files have of the present code and tests to ``docs/mutants.json``, with the commit. Exit code 1: a change survived that
+should not, or one was killed that is said to change nothing.
 
 The tests that guard a change first run on the unchanged code: a test that fails there would kill everything.
 """
@@ -39,7 +40,7 @@ LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "dist", "__pycache__", ".*_ca
 BUILT = {".c", ".h", ".pyx", ".pxd"}
 SOURCES = BUILT | {".py", ".toml"}
 LANGUAGES = {"C": {".c", ".h"}, "Cython": {".pyx", ".pxd"}, "Python": {".py"}, "TOML": {".toml"}}
-PAGE = ROOT / "docs" / "mutants.md"
+PAGE, RESULTS = ROOT / "docs" / "mutants.md", ROOT / "docs" / "mutants.json"
 DRIVERS = "test_c.py"  # compiles what it tests itself
 #: What learners have for themselves, or share with those named beside them; all of it but the kernels as a path's end.
 OF_LEARNERS = {
@@ -167,6 +168,29 @@ def digest_of(mutant: Mutant, root: Path = ROOT) -> str:
     tests = [root / node_of(test, root).split("::")[0] for test in mutant.tests]
     texts = [json.dumps(asdict(mutant)), *(path.read_text() for path in [source_of(mutant, root), *tests])]
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def entry_of(mutant: Mutant) -> str:
+    """A short digest of the entry alone: a recorded result is that of this change, of the code at its commit."""
+    return hashlib.sha256(json.dumps(asdict(mutant)).encode()).hexdigest()[:16]
+
+
+def recorded(mutants: Iterable[Mutant], path: Path = RESULTS) -> dict[str, dict[str, str]]:
+    """The recorded results of these changes, as long as their entries are the same."""
+    found: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {one.id: found[one.id] for one in mutants if one.id in found and found[one.id]["entry"] == entry_of(one)}
+
+
+def record(mutants: Sequence[Mutant], files: Iterable[Path], commit: str, path: Path = RESULTS) -> None:
+    """Add expected results to the record, if they are of the present code and tests; the others stay."""
+    found = recorded(mutants, path)
+    for file in files:
+        for id, one in kept(file, mutants).items():
+            if one.expected:
+                mutant = next(each for each in mutants if each.id == id)
+                found[id] = {"result": one.result, "by": one.by, "commit": commit, "entry": entry_of(mutant)}
+    lines = ",\n".join(f"{json.dumps(id)}: {json.dumps(found[id])}" for id in sorted(found))
+    path.write_text("{\n" + lines + "\n}\n", encoding="utf-8")
 
 
 def kept(path: Path | None, mutants: Iterable[Mutant], root: Path = ROOT) -> dict[str, Found]:
@@ -298,7 +322,11 @@ def counts(mutants: Sequence[Mutant], root: Path = ROOT) -> str:
             lines.append(f"| {learner} | {sum(files.values())} | {named} |")
     equal = [one for one in mutants if one.equivalent]
     killed = len(mutants) - len(equal)
+    known = len(recorded(mutants)) if root == ROOT else 0
     lines += [
+        "",
+        f"`docs/mutants.json` has the results of {known} of them in their present form: the commit at which each was tried, and "
+        "the test that found it.",
         "",
         f"Of these {len(mutants)}, tests must find {killed}. The other {len(equal)} have no effect:",
         "",
@@ -325,6 +353,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for the tests of one change")
     parser.add_argument("--build", default=f"{shlex.quote(sys.executable)} setup.py -q build_ext --inplace")
     parser.add_argument("--page", nargs="?", const=PAGE, type=Path, help="write the list's counts, and change nothing")
+    parser.add_argument("--record", nargs="+", type=Path, help="files of --json whose results are added to the record")
     parser.add_argument("--markdown", type=Path, help="file for the table")
     parser.add_argument("--json", type=Path, help="file for what was found")
     words = parser.parse_args(arguments)
@@ -337,6 +366,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if words.page:
         words.page.write_text(written(words.page.read_text(encoding="utf-8"), counts(mutants)), encoding="utf-8")
+        return 0
+    if words.record:
+        head = subprocess.run(
+            ["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        record(load(), words.record, head.stdout.strip())
         return 0
     done = kept(words.json, mutants)
     todo = [one for one in mutants if one.id not in done]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from dataclasses import replace
 
@@ -39,6 +40,30 @@ def test_the_page_has_the_counts_of_the_list(mutants):
     """``python tools/mutants.py --page`` writes them."""
     page = mutants.PAGE.read_text(encoding="utf-8")
     assert mutants.written(page, mutants.counts(mutants.load())) == page
+
+
+def test_the_record_is_of_changes_in_the_list(mutants):
+    """Every result that is kept is an expected one of a change that is still in the list."""
+    found = json.loads(mutants.RESULTS.read_text(encoding="utf-8"))
+    known = {one.id: one for one in mutants.load()}
+    assert len(found) >= 200
+    assert set(found) <= set(known)
+    for id, one in found.items():
+        assert one["result"] == ("equivalent" if known[id].equivalent else "killed"), id
+        assert one["by"], id
+        assert len(one["commit"]) == 8, id
+
+
+def test_a_result_is_recorded_as_long_as_it_is_of_this_code(mutants, tmp_path):
+    one, other, third = mutants.load()[:3]
+    entries = [mutants.Found(one.id, one.what, "killed", "test_x", 1.0, True, mutants.digest_of(one))]
+    entries.append(mutants.Found(other.id, other.what, "killed", "test_x", 1.0, True, "of other code"))
+    entries.append(mutants.Found(third.id, third.what, "survived", "", 1.0, False, mutants.digest_of(third)))
+    mutants.keep(tmp_path / "found.json", entries)
+    mutants.record([one, other, third], [tmp_path / "found.json"], "0123abcd", tmp_path / "record.json")
+    assert list(mutants.recorded([one, other, third], tmp_path / "record.json")) == [one.id]
+    changed = replace(one, replace=one.replace + " ")
+    assert mutants.recorded([changed], tmp_path / "record.json") == {}
 
 
 @pytest.fixture

@@ -129,9 +129,9 @@ def free(name, text):
 SHUFFLED = (
     "\nIf, before the first report, a trusted shuffler puts 400 users, of one row each, in a uniformly random order "
     "that nobody else learns or can tell from addresses, times or a seed (the order of a file is none), then all "
-    'reports together are (3, 0.001)-differentially private for one row (adjacency "replace") against whoever does not know '
-    "that order; users whose turns are known, or who work with the learner, do not count, nor do several rows of one "
-    "user, and of fewer users it does not hold."
+    'reports together are (3, 0.001)-differentially private for one row (adjacency "replace") against whoever does '
+    "not know that order; users whose turns are known, or who work with the learner, do not count, nor do several rows "
+    "of one user, and of fewer users it does not hold."
 )
 NATS = (
     " Mutual information: a report tells at most 0 nats (0 bits) of a row; k rows of one person tell at most k times "
