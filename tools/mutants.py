@@ -5,9 +5,9 @@
 into ``docs/mutants.md``. ``--limit`` is how many seconds the tests of one change may take, ``--build`` the command that
 builds the copy after a change of C or Cython, ``--markdown`` and ``--json`` write the results. The file of ``--json``
 is written after every change: a second call with it resumes where the first was stopped, and repeats undecided and
-broken changes, and every change whose entry, file or named tests have changed since. ``--record FILE...`` adds what such
-files have of the present code and tests to ``docs/mutants.json``, with the commit. Exit code 1: a change survived that
-should not, or one was killed that is said to change nothing.
+broken changes, and every change whose entry, file or named tests have changed since. ``--record FILE...`` adds what
+such files have of the present code and tests to ``docs/mutants.json``, with the commit. Exit code 1: a change survived
+that should not, or one was killed that is said to change nothing.
 
 The tests that guard a change first run on the unchanged code: a test that fails there would kill everything.
 """
@@ -325,8 +325,8 @@ def counts(mutants: Sequence[Mutant], root: Path = ROOT) -> str:
     known = len(recorded(mutants)) if root == ROOT else 0
     lines += [
         "",
-        f"`docs/mutants.json` has the results of {known} of them in their present form: the commit at which each was tried, and "
-        "the test that found it.",
+        f"`docs/mutants.json` has the results of {known} of them in their present form: the commit at which each was "
+        "tried, and the test that found it.",
         "",
         f"Of these {len(mutants)}, tests must find {killed}. The other {len(equal)} have no effect:",
         "",
