@@ -294,7 +294,7 @@ def failing(campaign: Campaign, tally: Tally) -> None:
         for k, (name, number) in enumerate(kinds):
             yield partial(_failing, name=name, first=call, number=number, once=(call + k) % 2 == 0)
 
-    at_every_call(campaign, tally, arms, 3)
+    at_every_call(campaign, tally, arms)
     for _, job, _, _ in campaign.small():
         for arm in [*(partial(_short, most=most) for most in (1, 100)), _alarmed]:
             case = campaign.case(job)
