@@ -155,6 +155,7 @@ def _one_thread_a_worker():
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for the processes that tests start
     importlib.import_module("scipy.linalg")  # it brings its own BLAS
     with threadpool_limits(limits=1, user_api="blas"):
         yield

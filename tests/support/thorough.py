@@ -29,19 +29,8 @@ FAMILIES = (
 )
 #: Fewer where a case takes long.
 LEAKS = (
-    "PIGD last",
-    "NOGD",
-    "DPFTRL blt",
-    "DPFTRL tree",
-    "DPFTRL window",
-    "DPFTRL renewal",
-    "AdaptiveFTRL classes",
-    "PQFTL",
-    "MIOGD",
-    "BANCO",
-    "BanditMIOGD",
-    "SparseDOLA",
-)
+    "PIGD last", "DPFTRL blt", "DPFTRL window", "AdaptiveFTRL classes", "PQFTL", "MIOGD", "BANCO", "SparseDOLA",
+)  # fmt: skip
 
 #: By file and test: patterns of the cases that stay. Without a pattern the whole test is thorough.
 KEPT: dict[str, dict[str, tuple[str, ...]]] = {
@@ -67,6 +56,9 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
     "audit/test_audit_network.py": {
         "test_no_bound_is_above_the_claim": ("*-4.0-replace", "dola-gaussian-*", "sparse-dola-*"),
         "test_correct_learners_pass_the_audit": ("ball", "output", "privunit", "sparse"),
+        "test_a_row_changes_one_term_of_the_whole_transcript": (
+            "algorithm 1", "output", "implicit", "regularised", "sparse",
+        ),
     },
     "audit/test_audit_offline.py": {
         "test_no_bound_is_above_the_claim": (
@@ -77,7 +69,12 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "test_the_omission_in_the_slides_is_caught": ("1.0",),
         "test_the_ratio_is_one": ("output-*", "objective-perturbation-words1"),
-        "test_correct_learners_pass_the_audit": ("ObjectivePerturbation", "POL"),
+        "test_correct_learners_pass_the_audit": ("POL",),
+    },
+    "audit/test_audit_programs.py": {
+        "test_correct_programs_stand": (
+            "laplace_sum-*", "laplace_sum_add_remove-domain2*", "gaussian_sum*", "geometric_count-domain4*", "mean*",
+        ),
     },
     "audit/test_audit_reports.py": {
         "test_no_bound_is_above_the_claim": ("*-4.0-*", "miogd-*", "ldpsgd-privunit-*"),
@@ -107,6 +104,9 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
     "calibration/test_sensitivity.py": {
         "test_search_stays_within_the_bound": ("*-2",),
     },
+    "cli/test_cli_classes.py": {
+        "test_run_and_predict": ("softmax",),
+    },
     "cli/test_cli_encoding.py": {
         "test_a_cross_learns_what_only_both_columns_say": (),
         "test_a_killed_run_for_users_resumes": (),
@@ -114,14 +114,13 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
         "test_a_resumed_run_can_be_checked": (),
         "test_a_label_too_rare_to_be_learnt_does_not_end_the_run": ("learner1",),
         "test_targets_and_learners": ("real", "moments", "classes", "metrics"),
+        "test_a_killed_run_with_a_learnt_schema_resumes": (),
     },
     "cli/test_cli_endings.py": {
         "test_interrupt": ("2",),
     },
     "cli/test_cli_failures.py": {
-        "test_doubts_about_the_rows_are_shown_as_not_private": (
-            "logistic-words1*", "logistic-words3*", "huber-words4*",
-        ),
+        "test_doubts_about_the_rows_are_shown_as_not_private": ("logistic-words3*", "huber-words4*"),
     },
     "cli/test_cli_horizon.py": {
         "test_a_release_far_into_a_file_whose_rows_are_not_counted_yet": ("2000,5000",),
@@ -144,15 +143,16 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
         "test_no_bit_depends_on_their_number": ("dpftrl", "offline"),
     },
     "core/test_c.py": {
-        "test_threads_share_nothing_that_kernels_write": (
-            "test_bits", "test_discrete", "test_experts", "test_math", "test_outputs", "test_prefix", "test_update",
-        ),
+        "test_threads_share_nothing_that_kernels_write": (),
     },
     "core/test_forked_runs.py": {
         "test_a_child_reads_or_is_refused_while_a_thread_learns": ("PIGD-inf", "PQFTL-1.0"),
     },
     "core/test_invariance.py": {
         "test_layouts": ("pigd-logistic-*", "pgiga-squared-*", "pigd-box-*"),
+    },
+    "core/test_kernels.py": {
+        "test_implicit_step": ("1.0-*",),
     },
     "core/test_objective.py": {
         "test_the_certificate_holds_and_is_tight": (
@@ -243,8 +243,8 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "flower/test_flower_nodes.py": {
-        "test_the_model_is_that_of_one_process": ("part of a round", "output", "sparse", "numbers"),
-        "test_what_a_node_claims_is_checked": ("ring", "output", "epochs"),
+        "test_the_model_is_that_of_one_process": ("part of a round", "output", "sparse"),
+        "test_what_a_node_claims_is_checked": ("ring", "output"),
     },
     "flower/test_flower_processes.py": {
         "test_both_examples_in_flowers_simulation": (),
@@ -253,12 +253,15 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
         "test_runs_fixed_in_advance_have_the_exact_figure_rounded_up": ("*groups[0134679]-*", "*groups10-*"),
         "test_many_different_runs_are_rounded_up_to_few": ("1e-07",),
     },
+    "guarantees/test_guarantees.py": {
+        "test_composition_agrees_with_privacy_loss_distributions": ("sigmas[013]",),
+    },
     "guarantees/test_pure.py": {
         "test_epsilon_at_delta_is_the_exact_one_rounded_up": ("*-1e-300", "*-1e-06", "*-1e-160"),
     },
     "guarantees/test_shuffled.py": {
         "test_below_the_published_form": ("1e-05-100000-*", "1e-10-1000000-*"),
-        "test_gaussian_figures_are_within_the_local_one": ("2-*", "10000-*", "100000000-replace"),
+        "test_gaussian_figures_are_within_the_local_one": ("2-*", "10000-*"),
         "test_gaussian_reports_of_few_users": ("*-True",),
     },
     "learners/test_adaptive_renewal.py": {
@@ -322,21 +325,19 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
     "ledger/test_instants.py": {
         "test_everything_that_left_is_counted": (
             "fit_stream", "a kept run, last", "devices", "a kept rank", "metrics", "SymmetricSum",
-            "ObjectivePerturbation", "a sealed fit", "PrivateSelection", "PrivateEncoder", "privol run, at rest",
+            "ObjectivePerturbation", "a sealed fit", "PrivateSelection", "privol run, at rest",
         ),
         "test_everything_that_leaves_a_resumed_run_is_counted": ("a kept run, last", "a kept rank", "a sealed fit"),
     },
     "losses/test_class_losses.py": {
-        "test_the_softmax_bound_holds_and_is_nearly_attained": ("[237]-*", "20-1.0"),
+        "test_the_softmax_bound_holds_and_is_nearly_attained": ("[27]-*", "20-1.0"),
     },
     "losses/test_losses.py": {
-        "test_replace_diameter_is_never_exceeded_and_nearly_attained": (
-            "*-(1.0, 1.0, 1.0)-3", "*-(0.5, 8.0, 3.0)-2", "*-(3.0, 2.0, 0.0)-2",
-        ),
+        "test_replace_diameter_is_never_exceeded_and_nearly_attained": ("*-(1.0, 1.0, 1.0)-3", "*-(0.5, 8.0, 3.0)-2"),
         "test_zero_out_diameter_is_the_gradient_bound_and_attained": ("*-(2.0, 0.7, 0.5)", "*-(3.0, 2.0, 0.0)"),
     },
     "noise/test_discrete.py": {
-        "test_law": ("*-1", "*-20.1", "*-5.49756e+11", "DiscreteGaussian-142.857"),
+        "test_law": ("DiscreteGaussian-1", "DiscreteLaplace-3.5", "*-20.1", "*-5.49756e+11"),
         "test_coin": ("85", "1300"),
         "test_random_words": (
             "DiscreteGaussian-*", "*-0.01", "*-3.5", "DiscreteLaplace-33.3", "DiscreteLaplace-1.09951e+12_1",
@@ -418,8 +419,11 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
         "test_a_run_that_is_killed_comes_to_the_same_bits": ("sqlite",),
         "test_rows_inserted_deleted_or_moved_before_the_position_are_an_error": ("sqlite-*", "duckdb-UPDATE*"),
     },
+    "state/test_kept_live.py": {
+        "test_an_encoding_is_learnt_of_the_first_messages_and_the_run_goes_on_behind_them": (),
+    },
     "state/test_kept_postgres.py": {
-        "test_a_server_that_goes_away_is_asked_for_the_rest": ("restarted",),
+        "test_a_server_that_goes_away_is_asked_for_the_rest": ("cut_off",),
     },
     "state/test_kept_runs.py": {
         "test_an_interrupted_run_reaches_the_same_bits": FAMILIES,
@@ -430,6 +434,7 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
     "state/test_kills.py": {
         "test_killed_ranks_come_to_the_same_end": (),
         "test_the_kill_campaign_finds_no_violation": ("two kinds",),
+        "test_the_campaign_detects_broken_code": (),
     },
     "state/test_leaks.py": {
         "test_a_live_run_shows_nothing": LEAKS,
@@ -454,7 +459,7 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
         "test_what_was_learnt_is_kept_before_other_rows_come": FAMILIES,
     },
     "state/test_silent_servers.py": {
-        "test_an_interrupt_is_heard_while_a_server_is_silent": ("2-0", "15-20000000"),
+        "test_an_interrupt_is_heard_while_a_server_is_silent": ("2-0",),
     },
     "streams/test_queues.py": {
         "test_rows_that_teach_do_not_wait_for_others": ("True",),
@@ -477,11 +482,36 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "test_every_round_is_doubly_stochastic_exactly": ("node-*", "pair-*", "grid-*"),
     },
+    "verifying/test_checker.py": {
+        "test_real_runs_hold": (
+            "default", "epsilon 0.3, zero_out", "several classes", "real target", "all rows teach", "dpftrl, blt",
+            "dpftrl, tree", "dpftrl, zero_out, tree", "nogd*",
+        ),
+    },
+    "verifying/test_kinds.py": {
+        "test_real_runs_hold_and_less_noise_does_not": (
+            "pqftl", "pqftl zero_out tree", "discount", "window", "epochs", "softmax", "class weight", "metrics",
+            "metrics zero_out", "nogd squared", "pigd", "pigd every 100", "pigd zero_out", "pigd inverse_sqrt",
+            "pigd ended between models", "pgiga", "pol", "pol pure", "pol uniform", "pol last", "output",
+            "output in a ball", "output pure", "output zero_out", "objective", "objective zero_out", "objective pure",
+            "objective pure full", "objective of classes", "objective huber", "miogd", "bandit", "privunit", "duchi",
+            "l2laplace", "laplace", "gaussian", "banco", "agnostic", "multiscale", "dola", "dola output",
+            "dola privunit", "sparse-dola", "* published", "dola published on outputs", "users", "users nogd",
+            "users sqrt steps", "users tree", "users smooth", "users epochs", "users phases", "users pigd",
+            "users pqftl", "users pol", "users objective", "sparse rows", "cap", "cap of iterates",
+            "cap of a network", "cap of devices", "cap and budget hidden", "cap and metrics",
+        ),
+    },
     "verifying/test_ledgers.py": {
         "test_real_ledgers_hold": ("budget.jsonl", "users.jsonl"),
     },
     "verifying/test_patterns.py": {
         "test_trees_cost_no_more_than_the_noise_covers": ("own[012]",),
+    },
+    "verifying/test_roundings_checked.py": {
+        "test_roundings_are_charged": (
+            "implicit*", "gradient steps*", "steps*", "moments*", "gradients*", "messages*", "averages", "last*",
+        ),
     },
     "verifying/test_selections.py": {
         "test_selections_hold": ("pure of users", "pure zero_out", "gaussian", "regression"),
