@@ -46,7 +46,7 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
         "test_published_noise_is_caught": ("pigd-*-1.0", "pgiga-*-1.0", "prefix-words2-*-4.0", "prefix-words3-*-0.5"),
         "test_correct_learners_pass_the_audit": ("PIGD", "NOGD", "PQFTL"),
         "test_two_thirds_of_the_noise_is_caught": (
-            "pigd-*", "pgiga-*", "nogd-*", "prefix-*", "dpftrl-*", "pqftl-tree*", "pqftl-blt", "pqftl-independent",
+            "pigd-*", "pgiga-*", "nogd-*", "prefix-*", "dpftrl-*", "pqftl-tree*", "pqftl-blt",
         ),
     },
     "audit/test_audit_harness.py": {
@@ -140,7 +140,7 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
         "test_killed": ("diagnostics",),
     },
     "cli/test_cli_workers.py": {
-        "test_no_bit_depends_on_their_number": ("dpftrl", "offline"),
+        "test_no_bit_depends_on_their_number": ("dpftrl",),
     },
     "core/test_c.py": {
         "test_threads_share_nothing_that_kernels_write": (),
@@ -169,7 +169,7 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "encoding/test_encoder_audit.py": {
         "test_what_one_row_of_a_table_moves": ("labels-replace", "kinds-zero_out", "coarse-replace", "fine-zero_out"),
-        "test_neighbours_are_as_distinguishable_as_charged": ("kinds", "votes"),
+        "test_neighbours_are_as_distinguishable_as_charged": ("votes",),
         "test_a_wrong_sensitivity_is_detected": ("0.66*",),
     },
     "encoding/test_one_row.py": {
@@ -195,6 +195,7 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
         "test_delay": ("0-*", "1-*", "98-*", "699-*"),
     },
     "experiments/test_experiments.py": {
+        "test_the_regret_of_private_least_squares_grows_with_a_logarithm": (),
         "test_the_explain_experiment_runs": (),
         "test_linear_regression_runs": (),
     },
@@ -231,7 +232,7 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "factorizations/test_forgetting.py": {
         "test_closed_forms_agree_with_dense_matrices": (
-            "*'discount': 0.9}", "*'discount': 0.9999}", "*'window': [17]}", "*100}",
+            "*'discount': 0.9}", "*'discount': 0.9999}", "*'window': 7}", "*100}",
         ),
         "test_every_bit_is_the_twins": ("*-2.0-3-*", "*-inf-1-*"),
         "test_sums_are_near_the_exact_ones_with_the_stated_noise": ("sqrt-*", "*6}"),
@@ -449,7 +450,7 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "state/test_leaks_commands.py": {
         "test_a_run_prints_and_writes_nothing_secret": (
-            "-dpftrl", "--no-diag*", "--private-metrics 0.1 --json-[pn]*",
+            "-dpftrl", "--no-diag*", "--private-metrics 0.1 --json-p*",
         ),
     },
     "state/test_live_runs.py": {
@@ -468,7 +469,7 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
         "test_a_file_cut_short": (".gz", ".bz2"),
     },
     "streams/test_users.py": {
-        "test_long_streams": ("3-1-False", "10-7-*", "80-*"),
+        "test_long_streams": ("10-7-*", "80-*"),
     },
     "streams/test_values_of_streams.py": {
         "test_a_value_in_a_stream": (
