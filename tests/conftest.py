@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from longest import LONGEST
+from thorough import is_thorough
 from threadpoolctl import threadpool_limits
 
 from privol.noise import bits
@@ -53,10 +54,12 @@ class _FixedKeys:
 
     def begin(self, test: str) -> None:
         with self._lock:
-            self._generator = np.random.default_rng(list(test.encode()))
+            self._test, self._generator = test, None  # most tests ask for no key
 
     def urandom(self, size: int) -> bytes:
         with self._lock:
+            if self._generator is None:
+                self._generator = np.random.default_rng(list(self._test.encode()))
             return self._generator.bytes(size)
 
 
@@ -77,7 +80,7 @@ def system_keys(monkeypatch):
     monkeypatch.setattr(bits, "os", os)
 
 
-SLOW = ("slow", "statistical", "process", "mpi")
+SLOW = ("slow", "statistical", "process", "mpi", "thorough")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -97,12 +100,15 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests without another marker are fast: ``pytest -m fast`` gives a verdict within a minute."""
+    folder = Path(__file__).parent
     for item in items:
+        path = item.path.relative_to(folder).as_posix()
+        if is_thorough(path, item.originalname, item.callspec.id if hasattr(item, "callspec") else ""):
+            item.add_marker("thorough")
         if not any(item.get_closest_marker(name) for name in SLOW):
             item.add_marker("fast")
     if hasattr(config, "workerinput"):  # no processor should wait at the end for the one with the longest file
         rank = {name: place for place, name in enumerate(LONGEST)}
-        folder = Path(__file__).parent
         items.sort(key=lambda item: rank.get(item.path.relative_to(folder).as_posix(), len(rank)))
 
 
@@ -149,6 +155,7 @@ def _one_thread_a_worker():
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for the processes that tests start
     importlib.import_module("scipy.linalg")  # it brings its own BLAS
     with threadpool_limits(limits=1, user_api="blas"):
         yield

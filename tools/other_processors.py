@@ -92,7 +92,7 @@ def main() -> None:
     if options.tests:
         # the processes that a test starts are not emulated
         chosen = ["tests/noise/test_samplers.py", "-k", "not environment and not unknown"]
-        command = [*emulators[MODELS[0]], sys.executable, "-m", "pytest", "-q", *chosen]
+        command = [*emulators[MODELS[0]], sys.executable, "-m", "pytest", "-q", "-m", "", *chosen]
         print(f"tests/noise/test_samplers.py, {MODELS[0]}: {run(command).splitlines()[-1]}")
 
 

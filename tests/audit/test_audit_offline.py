@@ -76,7 +76,7 @@ def test_no_bound_is_above_the_claim(name, words, least, epsilon):
 def test_half_of_the_noise_is_caught(name, words):
     found = audit(
         name, **{"delta": 0.0, **words}, epsilon=1.0 if not words else 4.0, noise=0.5,
-        runs=6_000 if not words else 2_000, confidence=CONFIDENCE, random_state=seed_of(name, words),
+        runs=4_000 if not words else 2_000, confidence=CONFIDENCE, random_state=seed_of(name, words),
     )  # fmt: skip
     assert ("mu" if words else "epsilon") in found.exceeded_by
     assert "0.5 times its noise" in found.sentence()
@@ -155,7 +155,7 @@ def test_no_model_reveals_more_than_is_proved(words, rows, epsilon):
 def test_the_ratio_is_one(name, words):
     """Its mean under the first data set is 1, as for a ratio of densities; within six standard errors."""
     case = case_of(name, epsilon=1.0, **words)
-    ratios = np.exp(case.ratio(np.concatenate([case.run(0) for _ in range(40)])))
+    ratios = np.exp(case.ratio(np.concatenate([case.run(0) for _ in range(20)])))
     assert abs(ratios.mean() - 1.0) < 6.0 * ratios.std() / math.sqrt(len(ratios))
     assert ratios.std() > 0.1
 

@@ -378,7 +378,7 @@ def about_to_begin(folder):
         "import sys; from privol import PIGD; from privol.state import State\n"
         "state = State(sys.argv[1]); state.open(PIGD(horizon=10)); print('open', flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen(
+    with warm.Popen(
         [sys.executable, "-c", program, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         try:

@@ -109,7 +109,7 @@ def test_mutated_records(tmp_path, kind):
     targets = RECORDS[kind]
     for data in targets.seeds(kind):
         assert targets.check(kind, data, tmp_path)
-    for data in targets.mutations(kind, 60 if kind in DIRECTORIES else 200, seed=0):
+    for data in targets.mutations(kind, 30 if kind in DIRECTORIES else 100, seed=0):
         try:
             targets.check(kind, data, tmp_path)
         except Exception as error:
@@ -133,7 +133,7 @@ def test_inputs_that_longer_runs_have_kept(tmp_path, kept):
     with tarfile.open(kept) as archive:
         inputs = [archive.extractfile(entry).read() for entry in archive]
     assert inputs
-    for data in inputs[:: 1 + len(inputs) // 150]:
+    for data in inputs[:: 1 + len(inputs) // 75]:
         try:
             if kind in fuzz_streams.CHECKS:
                 fuzz_streams.CHECKS[kind](data, tmp_path / "input")

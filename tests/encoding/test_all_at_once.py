@@ -201,7 +201,7 @@ MARKERS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(TYPES, st.lists(WHEN | st.none(), max_size=12), MARKERS)
 def test_dates_and_times_mean_what_their_texts_mean(kind, when, markers):
     if kind == pa.date32():

@@ -139,7 +139,7 @@ def test_a_row_that_only_brings_a_label_has_no_products():
 # --- the norm of a row ---------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.floats(-1e300, 1e300, width=64), min_size=2, max_size=4, unique=True).map(sorted),
     st.lists(st.floats(-1, 2), min_size=2, max_size=3, unique=True).map(sorted),

@@ -216,7 +216,7 @@ def by_hand(row):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(ROWS, st.integers(1, 5), st.sampled_from([0.0, 1.0]))
 def test_every_row_is_encoded_by_itself(rows, cut, share):
     """Alone, among others, in any cut, dense and CSR: the same bits, which are those of the definition."""

@@ -51,7 +51,7 @@ def votes_of(rows):
     return run._votes
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(ROWS, min_size=1, max_size=5), ROWS)
 def test_what_a_row_moves(rows, other):
     """Exactly: the squares of all its votes add up to at most 1 in their unit, whatever the row holds."""
@@ -82,7 +82,7 @@ def test_the_flags_of_a_sparse_matrix_are_not_trusted():
     assert np.linalg.norm(frequent_rows(X, FrequentFeatures(D, (2, 5))).toarray(), axis=1).max() <= 1.0
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(ROWS, min_size=1, max_size=5), st.sets(st.integers(0, D - 1), min_size=1))
 def test_rows_by_hand(rows, kept):
     part = FrequentFeatures(D, tuple(sorted(kept)))

@@ -158,7 +158,7 @@ def test_knots_at_the_ends_of_what_doubles_hold():
             np.testing.assert_allclose(rows, np.array(expected, dtype=float), atol=2e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=6, unique=True).map(sorted),
     st.lists(st.floats(), min_size=1, max_size=8),
@@ -256,7 +256,7 @@ CELLS = st.one_of(st.none(), SHAPED, WORDS, st.floats().map(repr), st.integers()
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(CELLS, max_size=6), st.sampled_from([".", ","]), st.booleans())
 @example(["+1", "1e400", "nan", "nan(x)"], ".", False)
 @example(["1.5", "1,5"], ",", True)

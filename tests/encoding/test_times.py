@@ -38,7 +38,7 @@ def seconds(texts, missing=("?",)):
     return values.tolist(), strange.tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -209,12 +209,12 @@ def test_an_interrupt_passes_on_every_learnt_row(data, monkeypatch):
     monkeypatch.setattr(module, "decide_lattice_point", interrupting)
     deepen(monkeypatch)
     rng = np.random.default_rng(0)
-    X = sparse.random_array((400, 600), density=1e-2, rng=rng, format="csr")
-    y = rng.integers(0, 2, 400).astype(float)
+    X = sparse.random_array((200, 600), density=1e-2, rng=rng, format="csr")
+    y = rng.integers(0, 2, 200).astype(float)
     settings = {**SETTINGS, "release": "all", "fit_intercept": False}
 
     def stream():
-        return privol.open_stream((X, y), classes=(0, 1), block_rows=200)
+        return privol.open_stream((X, y), classes=(0, 1), block_rows=100)
 
     recorder = Recorder()
     learner = privol.PIGD(**settings)

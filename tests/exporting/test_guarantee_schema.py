@@ -129,7 +129,7 @@ BEYOND = "at least the slack", "user_factor must be"
 changes = st.lists(st.tuples(st.sampled_from([*SCHEMA["properties"]]), st.sampled_from(VALUES)), max_size=4)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(st.sampled_from(SEVERAL), changes, st.sets(st.sampled_from([*SCHEMA["properties"]]), max_size=1))
 @example(SEVERAL[5], [("delta", COLLISION)], set())
 @example(SEVERAL[4], [("user_factor", 1)], set())

@@ -81,7 +81,7 @@ def ordinary(rng: np.random.Generator, set_: ConvexSet, dim: int) -> np.ndarray:
     return np.abs(direction) / np.abs(direction).sum() * set_.total
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(sets, vectors)
 def test_projection_is_feasible_at_every_scale(set_, x):
     before = x.copy()
@@ -94,7 +94,7 @@ def test_projection_is_feasible_at_every_scale(set_, x):
     assert set_.contains(p)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(sets, vectors)
 def test_projection_is_idempotent(set_, x):
     p = set_.project(x)
@@ -102,7 +102,7 @@ def test_projection_is_idempotent(set_, x):
     assert np.max(np.abs(again - p)) <= 2 * FEASIBLE_RTOL * size_of(set_)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(sets, vectors, st.data())
 def test_projection_does_not_expand(set_, x, data):
     y = np.array(data.draw(st.lists(finite, min_size=x.size, max_size=x.size)))
@@ -112,7 +112,7 @@ def test_projection_does_not_expand(set_, x, data):
     assert moved <= apart * (1 + 1e-14) + 8 * FEASIBLE_RTOL * size_of(set_)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(sets, st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=8), st.integers(0, 2**32 - 1))
 def test_projection_solves_its_variational_inequality(set_, x, seed):
     """<x - Px, z - Px> <= 0 for all z of the set characterises the nearest point."""
@@ -126,7 +126,7 @@ def test_projection_solves_its_variational_inequality(set_, x, seed):
         assert product <= 1e-12 * (1.0 + np.max(np.abs(x / scale)))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.sampled_from([s for s in SETS if isinstance(s, Simplex)]), vectors)
 def test_simplex_is_the_exact_projection(set_, x):
     """The textbook formula loses all digits for large entries; this one must not."""
@@ -134,7 +134,7 @@ def test_simplex_is_the_exact_projection(set_, x):
     assert np.max(error) <= FEASIBLE_RTOL * set_.total
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.sampled_from([s for s in SETS if isinstance(s, L1Ball)]), vectors)
 def test_l1_is_the_exact_projection(set_, x):
     error = np.abs(set_.project(x) - twins.exact_l1(x.tolist(), set_.radius))

@@ -16,6 +16,7 @@ import pytest
 from layers import COMPUTED, CORE_ORDER, KERNELS, LAZY, LIBRARIES, ONLY, OPTIONAL, RANK
 from longest import LONGEST
 from places import ROOT
+from thorough import KEPT
 
 PACKAGE = ROOT / "src" / "privol"
 
@@ -263,6 +264,13 @@ def test_files_stay_small() -> None:
 def test_the_longest_files_exist() -> None:
     assert len(set(LONGEST)) == len(LONGEST)
     assert not [name for name in LONGEST if not ROOT.joinpath("tests", name).is_file()]
+
+
+def test_what_is_thorough_exists() -> None:
+    """A test of another name would silently be run whole again."""
+    for name, tests in KEPT.items():
+        tree = ast.parse(ROOT.joinpath("tests", name).read_text(encoding="utf-8"))
+        assert tests.keys() <= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, name
 
 
 def test_the_picture_has_every_room_above_what_it_may_import():

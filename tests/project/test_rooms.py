@@ -86,12 +86,12 @@ def defined() -> dict[str, set[str]]:
     return found
 
 
-def names_read(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+def names_read(tree: ast.AST) -> Iterator[tuple[int, str, ast.AST]]:
     """Underscore names that a module reads from objects, by attribute or as text: line, name, how."""
     for node in ast.walk(tree):
         texts: list[ast.expr] = []
         if isinstance(node, ast.Attribute) and private(node.attr):
-            yield node.lineno, node.attr, ast.unparse(node)
+            yield node.lineno, node.attr, node
         elif isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             texts = node.args if called in BY_TEXT else []
@@ -101,7 +101,7 @@ def names_read(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
             texts = [node.slice]
         for text in texts:
             if isinstance(text, ast.Constant) and isinstance(text.value, str) and private(text.value):
-                yield node.lineno, text.value, ast.unparse(node)
+                yield node.lineno, text.value, node
 
 
 def foreign_reads(tree: ast.AST, room: str, package: tuple[str, ...], names: dict[str, set[str]]) -> list[str]:
@@ -111,7 +111,7 @@ def foreign_reads(tree: ast.AST, room: str, package: tuple[str, ...], names: dic
     define counts as the reader's own, because this check does not know the types of objects.
     """
     foreign = set().union(*(known for other, known in names.items() if other != room)) - names[room]
-    found = [f"{line}: {how}" for line, name, how in names_read(tree) if name in foreign]
+    found = [f"{line}: {ast.unparse(how)}" for line, name, how in names_read(tree) if name in foreign]
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = (*package[: len(package) + 1 - node.level], *(node.module or "").split("."))

@@ -294,7 +294,7 @@ def killed_runs(folder):
         print(left, killed, again, flush=True)
         if not killed:
             return
-        left += 1 + left // 8
+        left += 1 + left // 4
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -309,7 +309,7 @@ def test_killed_with_the_table(tmp_path):
     done = warm.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     lines = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
-    assert len(lines) > 15
+    assert len(lines) > 9
     for left, killed, again in lines[:-1]:
         assert (killed, again in (0, 3)) == (-9, True), done.stderr
         texts = [(tmp_path / f"{left}{part}.txt").read_text() for part in "ab"]

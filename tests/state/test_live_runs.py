@@ -15,6 +15,7 @@ from contextlib import closing, suppress
 
 import numpy as np
 import pytest
+import warm
 from conformance import LEARNERS, N, X, Y, fingerprint, make
 from patience import WAIT
 from sklearn.base import is_classifier
@@ -213,7 +214,7 @@ def test_a_run_that_is_killed_loses_what_is_not_kept_and_says_where_to_go_on(tmp
         found = [entry for entry in map(json.loads, entries) if "digest" in entry.get("facts", {})]
         return max((entry["rows"] for entry in found), default=0)
 
-    with subprocess.Popen(
+    with warm.Popen(
         [sys.executable, "-c", program, tmp_path / "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         process.stdin.writelines(lines[:3000])
@@ -231,7 +232,9 @@ def test_a_run_that_is_killed_loses_what_is_not_kept_and_says_where_to_go_on(tmp
 
     def end_of(folder, given):
         command = [sys.executable, "-c", program, folder]
-        return subprocess.run(command, input="".join(given), text=True, capture_output=True, check=True).stdout.split()
+        (tmp_path / "given.txt").write_text("".join(given))
+        with open(tmp_path / "given.txt") as rows:
+            return warm.run(command, stdin=rows, text=True, capture_output=True, check=True).stdout.split()
 
     assert end_of(tmp_path / "run", lines[first - 1 :]) == [str(first), end_of(tmp_path / "whole", lines)[1]]
 
@@ -521,7 +524,7 @@ def test_a_handler_of_a_signal_may_stop_the_run(tmp_path):
     )
     for k in range(3):
         command = [sys.executable, "-c", program, tmp_path / str(k)]
-        assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=WAIT).stdout == "stopped\n"
+        assert warm.run(command, capture_output=True, text=True, check=True, timeout=WAIT).stdout == "stopped\n"
 
 
 def test_one_state_serves_one_run_at_a_time(tmp_path):

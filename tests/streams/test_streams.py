@@ -161,7 +161,7 @@ def test_a_generator_is_not_read_ahead(table):
 # --- any block size gives the same rows ------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     block_rows=st.integers(1, 400),
     other=st.integers(1, 400),

@@ -302,7 +302,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(EVENTS, st.integers(1, 5), st.integers(1, 11), st.booleans())
 def test_labels_find_their_rows(events, window, cut, sparse):
     expected = by_hand(events, window)

@@ -25,8 +25,9 @@ import privol
 
 ZYGOTE = Path(__file__).with_name("zygote.py")
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h: adopts the children of children that end
-#: Variables that no import reads, or that the zygote gives its children.
+#: Variables that no import reads, or that the zygote gives its children; the last one polars sets when it is imported.
 ANY = {"COLUMNS", "PWD", "OLDPWD", "PYTEST_CURRENT_TEST", "PYTHONPATH", "PYTHONUNBUFFERED", "TMPDIR"}
+ANY |= {"_RJEM_MALLOC_CONF"}
 #: Prefixes of names that an MPI launcher sets and only MPI reads when it starts: no import under test does that.
 OF_MPI = ("OMPI_", "OPAL_", "ORTE_", "PMIX_", "PRTE_", "HWLOC_")
 

@@ -6,6 +6,7 @@ python tools/release build --python python3.12 --target musllinux-x86_64 --twice
 python tools/release check dist/*.whl           # what they hold
 python tools/release rooms dist/*.whl           # installed into clean rooms: other Pythons, C libraries, processors
 python tools/release kernels                    # the C drivers, compiled for every target
+python tools/release tests                      # those marked thorough, which pytest leaves out by default
 python tools/release papers dist                # digests, provenance, bill of materials
 python tools/release notes                      # what the changelog says of this version; refuses a faulty one
 python tools/release bounds                     # constraints for pip: the oldest dependencies that are supported
@@ -17,6 +18,7 @@ import argparse
 import json
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -120,6 +122,13 @@ def write_papers(options: argparse.Namespace) -> None:
         say(options.folder / name)
 
 
+def run_thorough(_: argparse.Namespace) -> None:
+    """Run the tests that repeat others over more cases, with the Python that runs this."""
+    command = [sys.executable, "-m", "pytest", "-m", "thorough", "-n", "auto"]
+    if subprocess.run(command, cwd=wheels.ROOT, check=False).returncode:
+        sys.exit("the thorough tests did not pass")
+
+
 def version() -> str:
     """Return the version, from its one place."""
     text = wheels.ROOT.joinpath("src/privol/__init__.py").read_text(encoding="utf-8")
@@ -155,6 +164,8 @@ def main() -> None:
     driving.add_argument("--driver", action="append", help="some of them; all, if none is given")
     driving.add_argument("--only", help="platforms whose name has these words")
     driving.set_defaults(do=lambda options: kernels.drive(options.driver, options.only))
+    testing = commands.add_parser("tests", help="those that pytest leaves out by default")
+    testing.set_defaults(do=run_thorough)
     writing = commands.add_parser("papers", help="digests, provenance, bill of materials")
     writing.add_argument("folder", type=Path)
     writing.set_defaults(do=write_papers)
