@@ -23,6 +23,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from privol import PIGD
+from privol.guarantees import format_up
 from privol.reproduce.jain2012 import BUDGETS as EPSILONS
 from privol.reproduce.jain2012 import DELTA, PARAMETERS, PRINTED
 from privol.reproduce.sets import TASKS, Split, Task, has
@@ -115,7 +116,7 @@ def table(task: Setting, cells: dict[tuple[float, str, Any], Cell]) -> None:
             if row[0] is None:
                 continue
             one, some, every = row
-            proved = "none" if math.isinf(epsilon) else " / ".join(f"{cell.epsilon:.3g}" for cell in row)
+            proved = "none" if math.isinf(epsilon) else " / ".join(format_up(cell.epsilon, 3) for cell in row)
             source = f"{PRINTED[epsilon]:.1f}" if task.name == "covtype" else ""
             print(
                 f"| {epsilon:g} | {calibration} | {proved} | {shown(one.last)} | {shown(some.last)} "

@@ -35,6 +35,7 @@ from tasks import TASKS, Split, Task, found_in
 
 from privol import DPFTRL, NOGD, PIGD, open_stream
 from privol.evaluate import best_in_hindsight, progressive
+from privol.guarantees import format_up
 
 EPSILONS = (0.1, 1.0, 10.0)
 DELTA = 1e-6
@@ -86,7 +87,7 @@ def measure(rows: Split, task: Task, kind: type[Any], given: dict[str, Any], bes
 
 def line(epsilon: str, name: str, cell: Cell) -> list[str]:
     """Return a row of the table."""
-    proved = "none" if math.isnan(cell.proved) else f"{cell.proved:.3g}"
+    proved = "none" if math.isnan(cell.proved) else format_up(cell.proved, 3)
     return [epsilon, name, proved, *map(shown, (cell.accuracy, cell.progressive, cell.log_loss, cell.regret))]
 
 
