@@ -22,7 +22,7 @@ from patience import WAIT
 from places import ROOT
 
 import privol
-from privol.guarantees import gdp_epsilon
+from privol.guarantees import format_up, gdp_epsilon
 
 pytestmark = pytest.mark.process
 
@@ -160,7 +160,7 @@ def test_published_calibrations_of_offline_learners():
         output = privol.OutputPerturbation(delta=0.0, **words).calibrate(10, 1000)
         objective = privol.ObjectivePerturbation(delta=0.0, **words).calibrate(10, 1000)
         found = [gdp_epsilon(average.mu, 1e-6), output.epsilon, objective.epsilon]
-        assert [f"{found[0]:.3g}", f"{found[1]:.3g}", f"{found[2]:.4g}"] == proved
+        assert [format_up(found[0], 3), format_up(found[1], 3), format_up(found[2])] == proved
 
 
 def test_published_calibration_of_least_squares():
@@ -171,7 +171,7 @@ def test_published_calibration_of_least_squares():
     for claimed, bound, horizon, proved in rows:
         words = {"epsilon": float(claimed), "x_bound": float(bound), "y_bound": float(bound), "fit_intercept": False}
         plan = privol.PQFTL(calibration="published", **words).calibrate(10, int(horizon.replace(",", "")))
-        assert f"{gdp_epsilon(plan.mu, 1e-6):.4g}" == proved
+        assert format_up(gdp_epsilon(plan.mu, 1e-6)) == proved
 
 
 def test_example_stream(capsys):
