@@ -226,3 +226,11 @@ def test_a_pure_epsilon_for_two_rows_does_not_hold(forge):
         record["sentence"] = record["sentence"].replace(found[0], "is covered by epsilon = 0.5")
 
     assert forge("zeroed", change) == {"sentence"}
+
+
+@pytest.mark.parametrize("kind", ["leader", "zeroed", "gradient", "reports", "own"])
+def test_a_mu_of_the_record_below_the_computed_one_is_caught(forge, kind):
+    def change(record):
+        record["mechanism"]["mu"] *= 0.999
+
+    assert any(what.endswith(": mu") for what in forge(kind, change))

@@ -256,9 +256,6 @@ def _epochs(epochs: Epochs) -> dict[str, Any]:
 def _sums(sums: SumCalibration) -> dict[str, Any]:
     return {
         "design": _design(sums.factorization),
-        "sensitivity": sums.sensitivity,
-        "charged": sums.charged,
-        "factor": sums.factor,
         "sigma": sums.sigma,
         "lattice": sums.lattice,
         "grid": sums.grid,

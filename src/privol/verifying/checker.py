@@ -132,6 +132,7 @@ class _Account:
         if law.kind != self.stated.kind:
             raise ValueError(f"a guarantee of kind {self.stated.kind!r}")
         yield law.within(f"{name}: noise", self.stated, found.said)
+        yield Finding(f"{name}: mu", self.law(1, 1).mu <= record.get("mu", mp.inf) * SLACK, "as its record says")
         needed, whole = (mp.inf if law.slack else law.mu**2 for law in (spent, self.stated))
         most, releases = mp.inf if found.most is None else found.most, max(self.releases, self.said["releases"] or 0)
         within = self.rows <= record["rows"] and releases <= most and self.reserved * SLACK >= whole

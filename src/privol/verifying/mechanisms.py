@@ -325,7 +325,7 @@ class _Reader:
     def loss_and_row(self, offline: bool = False) -> tuple[Loss, Any]:  # with the intercept's 1, or a row's factor
         row, loss = iv.mpf(self.of["x_bound"]), Loss.of(self.of["loss"], self.of["y_bound"])
         row = iv.sqrt(row * row + 1) if self.of["intercept"] else row
-        return loss, row * (1 + 2 * _lanes(self.of["dimension"], 10)) if offline else row
+        return loss, row * max(self.of["weight"], 1) * (1 + 2 * _lanes(self.of["dimension"], 10)) if offline else row
 
     def change(self) -> Any:  # the largest distance of two rows' gradients at one point, or of one from 0
         of, ball = self.of, self.streams * iv.mpf(self.of["gradient_bound"])
