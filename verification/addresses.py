@@ -6,12 +6,14 @@ vectors; each has a control without one of its conditions, which must have a sol
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from verification.first_pass import found
 from verification.solver import Query, answers
 
-CORE = Path(__file__).parents[1] / "src" / "privol" / "_core" / "c"
+PACKAGE = Path(__file__).parents[1] / "src" / "privol"
+CORE = PACKAGE / "_core" / "c"
 
 
 def queries() -> list[Query]:
@@ -67,6 +69,52 @@ def queries() -> list[Query]:
     ]
 
 
+def of_users() -> list[Query]:
+    """The same for the addresses that users of one key choose: the stream, and the row for whatever they count."""
+    streams = [int(n) for n in re.findall(r"(?m)^STREAM_[A-Z]+ = (\d+)$", (PACKAGE / "noise" / "bits.py").read_text())]
+    (bits,) = found(r"#define PV_REPORT_ROW_BITS (\d+)", (CORE / "reports" / "pv_report.h").read_text())
+    found(r"rows\[n\+\+\] = row (\|) trial << PV_REPORT_ROW_BITS;", (CORE / "reports" / "report.c").read_text())
+    found(
+        r"return \(uint64_t\)\(it->round \* plan->nodes \+ plan->first \+ it->node \+ (1)\);",
+        (CORE / "runs" / "network.c").read_text(),
+    )
+    (values,) = found(r"ROW = (\d+)", (PACKAGE / "_core" / "_sampler.pyx").read_text())
+    bv, ints, end = "(set-logic QF_BV)", "(set-logic QF_NIA)", "(check-sat)"
+    four = "".join(f"(declare-const {name}{i} (_ BitVec 64))" for name in "tk" for i in (1, 2))
+
+    def trials(row_bits: int) -> str:
+        rows = "".join(f"(assert (bvult t{i} (_ bv{1 << row_bits} 64)))" for i in (1, 2))
+        fewer = "".join(f"(assert (bvult k{i} (_ bv{1 << (64 - int(bits))} 64)))" for i in (1, 2))
+        same = "".join(f" (bvor t{i} (bvshl k{i} (_ bv{bits} 64)))" for i in (1, 2))
+        return bv + four + rows + fewer + "(assert (=" + same + "))(assert (not (and (= t1 t2) (= k1 k2))))" + end
+
+    def messages(most: str) -> str:
+        names = "".join(f"(declare-const {name} Int)" for name in ("m", "t1", "t2", "i1", "i2"))
+        ranges = "".join(f"(assert (<= 0 t{i}))(assert (<= 0 i{i}))(assert (< i{i} {most}))" for i in (1, 2))
+        same = "(assert (= (+ (* t1 m) i1) (+ (* t2 m) i2)))(assert (not (and (= t1 t2) (= i1 i2))))"
+        return ints + names + "(assert (< 0 m))" + ranges + same + end
+
+    def places(mask: int) -> str:
+        numbers = "".join(f"(declare-const n{i} (_ BitVec 64))" for i in (1, 2))
+        rows = f"(assert (= (bvudiv n1 (_ bv{values} 64)) (bvudiv n2 (_ bv{values} 64))))"
+        places = f"(assert (= (bvand n1 (_ bv{mask} 64)) (bvand n2 (_ bv{mask} 64))))"
+        return bv + numbers + rows + places + "(assert (not (= n1 n2)))" + end
+
+    def different(numbers: list[int]) -> str:
+        return f"(assert (not (distinct {' '.join(map(str, numbers))})))" + end
+
+    return [
+        ("two purposes of one stream", different(streams), "unsat"),
+        ("control: a number twice", different([*streams, streams[0]]), "sat"),
+        ("two trials of reports in one row", trials(int(bits)), "unsat"),
+        ("control: twice as many reports", trials(int(bits) + 1), "sat"),
+        ("two messages of nodes in one row", messages("m"), "unsat"),
+        ("control: a node too many", messages("(+ m 1)"), "sat"),
+        ("two values of a sampler in one place", places(int(values) - 1), "unsat"),
+        ("control: half of a row's places", places(int(values) // 2 - 1), "sat"),
+    ]
+
+
 def report() -> list[str]:
     """Ask the solver about every claim; another answer than expected ends the program."""
-    return answers("addresses", queries())
+    return answers("addresses", queries() + of_users())
