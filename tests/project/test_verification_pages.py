@@ -15,6 +15,7 @@ CONSTANT = re.compile(
     r"2\^\{?-(?:2[2-9]|[345]\d)(?!\d)|0x1[.\da-f]*p-\d+"
     rf"|2⁻(?:²[²³⁴⁵⁶⁷⁸⁹]|[³⁴⁵][{HIGH}])(?![{HIGH}])"
     rf"|10\^\{{-1\d\}}|\b1e-1\d|10⁻¹[{HIGH}]"
+    r"|\d\)? u\b(?!\^)"  # so many roundings
 )
 SOURCE = re.compile(r".+ (?:derived by `([\w/.]+)`|by hand|measured|chosen)", re.DOTALL)
 
