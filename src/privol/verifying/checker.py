@@ -25,7 +25,7 @@ SLACK, COLLISION = mpf(1) + mpf(2) ** -52, mpf(2) ** -72
 DAMAGE = ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError
 #: What runs say of themselves, and how a number is written.
 _TEXTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text("utf-8"))
-_NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf(?:inity)?"
+_NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d{1,3})?|inf(?:inity)?"
 #: Parameters that a record has by another name.
 _NAMES = {"fit_intercept": "intercept", "batch": "rows_of_step", "leaf": "rows_of_step", "epochs": "uses"}
 _NAMES |= {"noise_position": "position"}
@@ -147,13 +147,14 @@ class _Account:
 
 def _run_of(path: Path) -> tuple[Record, list[Path]]:
     """The record of a run, with that of its model, and the journals of its ledgers."""
-    run, (model, schema) = json.loads(path.read_text("utf-8")), map(path.with_name, ("model.json", "schema.toml"))
+    run, (model, at) = json.loads(path.read_text("utf-8")), map(path.with_name, ("model.json", "schema.toml"))
     if (run["format"], run["version"]) not in (("privol.run", 1), ("privol.network-run", 1)):
         raise ValueError("not a record of format 'privol.run' or 'privol.network-run', version 1")
     journals = sorted(path.parent.glob("rank-*/ledger.jsonl")) or [path.with_name("ledger.jsonl")]
     if len(journals) != run.get("ranks", 1):
         raise ValueError(f"{len(journals)} ledgers of {run.get('ranks', 1)} ranks")
-    run["schema"] = tomllib.loads(schema.read_text("utf-8")) if schema.exists() else {}
+    found = (run.get("inputs") or {}).get("schema") or {}
+    run["schema"] = tomllib.loads(at.read_text("utf-8")) if at.exists() else found
     return {**run, "model": json.loads(model.read_text("utf-8")) if model.exists() else None}, journals
 
 
@@ -173,32 +174,32 @@ def _journal_of(path: Path) -> tuple[Record, dict[str, _Account]]:
     return plans.pop("", [{}])[0], {plan: _Account(*each) for plan, each in plans.items()}
 
 
-def _facts(said: Record, accounts: Sequence[Record]) -> dict[str, str]:
+def _facts(said: Record, accounts: Sequence[_Account]) -> dict[str, str]:
     """What guarantees fix in a text, as patterns."""
-    column = "" if said.get("user") is None else f"column {said['user']!r}"
-    rows, near = said["rows_per_user"], said.get("user_separation", 1)
+    of = "" if said.get("user") is None else f"column {said['user']!r}"
+    rows, near, claim = said["rows_per_user"], said.get("user_separation", 1), said.get("claim") or {}
     facts = {"m": rows, "s": "s" * (rows != 1), "apart": f", any two of them {near} rows apart or more" * (near > 1)}
-    facts |= {"in_column": f" ({column})" * bool(column), "of_column": f"{column}, " * bool(column)}
-    facts |= {"presence": "the presence of " * (said["adjacency"] == "zero_out")}
-    facts |= {key: said[key] for key in ("adjacency", "arithmetic", "bit_source")}
-    facts |= {"purely": "pure ", "Pure": "Pure d"} if said["kind"] == "pure" else {"purely": "", "Pure": "D"}
-    own = {x for each in accounts for x in each["conditions"] if not re.search(_TEXTS["claim"], x)}
-    taught = (text.replace("NUMBER", f"(?:{_NUMBER})") for text in _TEXTS["taught"].values())
-    conditions = "|".join([*map(re.escape, [*own, "none besides these"]), *taught])
-    horizons, releases = ([each[key] for each in accounts] for key in ("horizon", "releases"))
+    facts |= {"in_column": f" ({of})" * bool(of), "of_column": f"{of}, " * bool(of), "k": said["releases"]}
+    facts |= {key: said[key] for key in ("adjacency", "arithmetic", "bit_source")} | {"source": claim.get("source")}
     known = {key: re.escape(str(fact)) for key, fact in facts.items()}
-    known |= {"h": "|".join(map(str, [*horizons, sum(horizons)])), "k": "|".join(map(str, releases))}
-    known["runs"] = rf"(?P<runs>(?:(?:, )?\w+(?: (?:or|and) \w+)*(?: \([a-z, ]+\))?: (?:{_NUMBER}))+)"
-    return known | {"source": "[^()]*", "conditions": f"(?:{conditions})(?:; (?:{conditions}))*"}
+    own = {x for each in accounts for x in each.said["conditions"] if not re.search(_TEXTS["claim"], x)}
+    conditions = "|".join([*map(re.escape, own), *_TEXTS["taught"].values()])
+    horizons = [each.said["horizon"] for each in accounts]
+    known |= {"h": "|".join(map(str, [*horizons, sum(horizons)])), "n": "|".join(map(str, range(2, len(accounts) + 1)))}
+    part = rf"(?:{'|'.join(each.name for each in accounts)})"
+    known["runs"] = rf"(?P<runs>(?:(?:, )?{part}(?: (?:or|and) {part})*(?:{_TEXTS['joined']})?: (?:{_NUMBER}))+)"
+    known |= {key: re.escape(f"{claim[key]:.6g}") if claim else "(?!)" for key in ("epsilon", "delta")}
+    return known | {"conditions": f"none besides these|(?:{conditions})(?:; (?:{conditions}))*"}
 
 
-def _figures_of(text: str, form: str, said: Record, accounts: Sequence[Record]) -> list[tuple[str, str, str]] | None:
+def _figures_of(text: str, form: str, said: Record, accounts: Sequence[_Account]) -> list[tuple[str, str, str]] | None:
     """The figures of a text about a guarantee, by their names, those of epsilon with a delta; None if it is of another
     form. It may have the horizon and the releases of each of the accounts, and any of their conditions."""
-    facts, form = _facts(said, accounts), _TEXTS["forms"][form]
+    facts, form, of = _facts(said, accounts), _TEXTS["forms"][form], said["released"]
     texts = _TEXTS[said["unit"]] | _TEXTS["common"] | _TEXTS["held" if said.get("users_fixed", True) else "hidden"]
-    texts |= {key: _TEXTS[key].get(said["released"], "") for key in ("released", "uncovered")}
-    texts["another"] = texts[said["adjacency"]]
+    pure = said["kind"] == "pure" and (said["unit"] == "row" or said.get("users_fixed", True))
+    texts |= _TEXTS[said["adjacency"]] | _TEXTS["pure" if pure else "impure"] | {"another": texts[said["adjacency"]]}
+    texts |= {"uncovered": _TEXTS["uncovered"][of], "released": _TEXTS["released"][of + "1" * (said["releases"] == 1)]}
     while (inside := re.search(r"\{(" + "|".join(texts) + r")\}", form)) is not None:
         form = form.replace(inside[0], texts[inside[1]])
     form = re.escape(form).replace("<", "(?:").replace(">", ")").replace(r"\|", "|").replace(r"\?", "?")
@@ -214,7 +215,7 @@ def _figures_of(text: str, form: str, said: Record, accounts: Sequence[Record]) 
     found += [("run", value) for key, runs in found if key == "runs" for value in re.findall(f": ({_NUMBER})", runs)]
     own = iter(deltas)
     told = [(key, value, next(own) or deltas[0] or "0" if key[0] == "e" else "") for key, value in found]
-    return [(key, value.replace("inity", ""), delta) for key, value, delta in told if value]
+    return [(key, value.replace("inity", ""), delta * (value[:3] != "inf")) for key, value, delta in told if value]
 
 
 def _compared(parameters: Record, record: Record, guarantee: Record) -> tuple[list[str], Record]:
@@ -222,10 +223,8 @@ def _compared(parameters: Record, record: Record, guarantee: Record) -> tuple[li
     asked = [parameters, *({**each, "candidate": True} for each in parameters.get("candidates", ()))]
     own = [record, *record.get("fits", ())]
     wrong = [name for each, fit in zip(asked, own, strict=True) for name in _other(each, fit, guarantee)]
-    if record["kind"] in ("reports", "messages"):
-        cut = parameters.get("gradient_bound") is not None or "value_bounds" in parameters
-        return wrong, {**record, "cut": cut}
-    return wrong, record
+    cut = parameters.get("gradient_bound") is not None or "value_bounds" in parameters
+    return wrong, {**record, "cut": cut} if record["kind"] in ("reports", "messages") else record
 
 
 def _other(asked: Record, record: Record, guarantee: Record) -> list[str]:
@@ -235,7 +234,7 @@ def _other(asked: Record, record: Record, guarantee: Record) -> list[str]:
     design, published, domain = noise.get("design", {}), guarantee.get("claim") is not None, asked.get("domain")
     told = {**record, "design": design.get("name"), "bandwidth": design.get("bandwidth")}
     told |= {"noise_shape": noise.get("shape"), "radius": record.get("radius", record.get("scaled_to"))}
-    told |= {name: record.get(key) for name, key in _NAMES.items()} | {"delta": guarantee.get("delta")}
+    told |= {name: record.get(key) for name, key in _NAMES.items()} | {"delta": guarantee.get("delta"), "mu": None}
     if asked.get("renewal", "none") == "none":  # else the last epoch may be of any length
         told["horizon"] = guarantee.get("horizon")
     if guarantee and asked.get("rows_per_user") is not None:
@@ -313,7 +312,7 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  # 
     believed = "the user vouches" if (mechanism.get("loss") or {}).get("custom") else believed
     if believed and not any(believed in condition for condition in guarantee["conditions"]):
         yield Finding("conditions", False, f"none of them says that something is {believed!r}")
-    if not guarantee["private"]:
+    if not guarantee["private"] or ("operating system" not in guarantee["bit_source"] and guarantee["kind"] != "none"):
         yield Finding("bits", False, "the noise is of a known seed, or there is none: who has the seed can take it off")
     of = {"PrivateEncoder": (run.get("encoding") or {}).get("mechanism"), run["learner"]: run.get("mechanism")}
     if (paid := run.get("private_metrics")) is not None and run.get("mechanism") is not None:
@@ -325,6 +324,7 @@ def _of_run(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  # 
             if record is None:
                 raise NotChecked("its mechanism is not in the record")
             other = said["adjacency"] != record["adjacency"] or said.get("leakage") not in (None, record.get("leakage"))
+            other = other or said["released"] not in _TEXTS["of_kind"].get(record["kind"], ["models"])
             if other or any(said.get(key) != guarantee[key] for key in same):
                 yield Finding(name, False, "its account has another guarantee, or relation of streams, than the run")
             if name == run["learner"]:
@@ -347,15 +347,16 @@ def _laws(accounts: Sequence[_Account], said: Record, spent: bool = False) -> li
     if (most := said["rows_per_user"]) is None:
         return [_whole(accounts, 1, 1, spent), Law("gdp", mp.inf)]
     user = _whole(accounts, max(most, 1), said.get("user_separation", 1), spent)
-    hidden = mpf(0) if said.get("users_fixed", True) else COLLISION
-    return [_whole(accounts, 1, 1, spent), user._replace(slack=user.slack + hidden)]
+    slack = user.slack + (mpf(0) if said.get("users_fixed", True) else COLLISION)
+    return [_whole(accounts, 1, 1, spent), user._replace(slack=slack)]
 
 
 def _said(what: str, text: str, form: str, said: Record, accounts: Sequence[_Account], spent: bool = False) -> Finding:
     """Whether a text is all of a form, with the facts of a guarantee, and no figure in it is below the computed one."""
     unit, laws = said["unit"] == "user", _laws(accounts, said, spent)
-    found = _figures_of(text, form, said, [each.said for each in accounts])
-    if found is None:
+    found = _figures_of(text, form, said, accounts)
+    left = [x for x in said["conditions"] if x not in text and x[:10] != "the schema" and form == "sentence"]
+    if found is None or left:
         return Finding(what, False, f"it has other words than those of this guarantee: {text!r}")
     own, other, leakage = laws[unit], laws[not unit], mpf(said.get("leakage") or mp.inf)
     p, rho = own.parameter, own.mu**2 / 2 if own.kind == "gdp" else own.parameter * mp.tanh(own.parameter / 2)
@@ -363,8 +364,9 @@ def _said(what: str, text: str, form: str, said: Record, accounts: Sequence[_Acc
     least = {"mu": own.mu, "rho": rho, "slack": own.slack, "slack2": own.slack * (1 + mp.exp(p)), "hash": COLLISION}
     least |= {"mu1": other.mu, "times": other.mu / mpf(printed), "nats": leakage, "bits": leakage / mp.ln(2)}
     # what is said of another kind of guarantee is too small, whatever it is
-    least |= dict.fromkeys(("pure", "pure2", "mu2", "alone2", *["claimed"] * (said.get("claim") is None)), mp.inf)
-    least |= {"gdp": {"mu2": 2 * p}, "pure": {"pure": p, "pure2": 2 * p}}.get(own.kind, {"alone2": 2 * p})
+    least |= dict.fromkeys(("pure", "pure2", "mu2", "alone2"), mp.inf) | {{"gdp": "mu2"}.get(own.kind, "alone2"): 2 * p}
+    least |= {"pure": p, "pure2": 2 * p} if own.kind == "pure" and not own.slack else {}
+    least |= dict.fromkeys(("mu", "mu1", "rho", "times"), mp.inf) if own.kind == "approximate" else {}
     few = [f"{key} {value}" for key, value, _ in found if key in least and mpf(value) * SLACK < least[key]]
     costs = sorted(_laws(each, said)[unit].mu for each in _groups(accounts))
     runs = sorted(mpf(value) for key, value, _ in found if key == "run")
@@ -374,10 +376,10 @@ def _said(what: str, text: str, form: str, said: Record, accounts: Sequence[_Acc
     few += [each.detail for each in implied if not each.holds]
     if order := [mpf(value) for key, value, _ in found if key in ("crowd", "ordered", "hidden")]:
         (users, epsilon, delta), law, both = order, laws[0], said["adjacency"] == "replace"
-        known = said.get("reports") and (said["rows_per_user"] or 1) == 1 and users == said["horizon"] and not law.slack
+        known = said.get("reports") and (said["rows_per_user"] or 1) == 1 and users == said["horizon"] and 0 < delta < 1
         told = delta_in_order(int(users), epsilon, delta, law.parameter, law.kind == "pure", both) if known else mp.inf
         why = why or (not few and told < delta * 21 / 20)  # by sums that are as fine as those of the run
-        few += ["delta of a secret order"] * (told > delta)
+        few += ["delta of a secret order"] * (not told <= delta)
     holds = (None if why else False) if few else True  # of a cost that may be less
     return Finding(what, holds, f"too small: {', '.join(few)}" if few else f"{len(found)} figures")
 
@@ -386,6 +388,7 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  
     reports = {"reports": (run.get("mechanism") or {}).get("kind") == "reports"}
     guarantee, budget, of = {**run["guarantee"], **reports}, run["budget"], {each.name: [each] for each in accounts}
     own, model, encoding, asked = of[run["learner"]], run["model"] or {}, run.get("encoding") or {}, run["parameters"]
+    most = {"mu": asked.get("mu") or "inf", "epsilon": "inf" if asked.get("mu") else asked.get("epsilon")}
     told: list[tuple[Any, ...]] = [
         ("composition", "figures", budget["reserved"], guarantee, accounts),
         ("summary", "summary", run["summary"], guarantee, accounts),
@@ -393,6 +396,7 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  
         ("together", "together", run.get("together"), guarantee, accounts),
         ("sentence of model.json", "sentence", model.get("sentence"), guarantee, own),
         ("spent", "figures", budget.get("spent"), guarantee, accounts, True),
+        ("parameters", "figures", most if most["epsilon"] and guarantee.get("claim") is None else None, guarantee, own),
         ("users", "figures" if guarantee["unit"] == "user" else "users", run.get("users"), guarantee, accounts),
     ]
     shares = budget.get("shares", dict.fromkeys(of))
@@ -400,11 +404,8 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  
     yield Finding("shares", set(shares) == set(of), ", ".join(shares))
     yield Finding("delta", budget["delta"] == guarantee["delta"], f"{guarantee['delta']!r}")
     yield Finding("horizon", run.get("horizon") in (None, guarantee["horizon"]), f"{guarantee['horizon']:,} rows")
-    if asked.get("epsilon") is not None and asked.get("mu") is None and guarantee.get("claim") is None:
-        told.append(("parameters", "figures", {"mu": "inf", "epsilon": asked["epsilon"]}, guarantee, own))
-    if (users := run.get("users")) is not None:
-        most = users["most_rows"]
-        yield Finding("rows of users", most == guarantee["rows_per_user"], f"{most} of each")
+    caps = {(run.get("users") or {}).get("most_rows"), run["schema"].get("user", {}).get("max_rows")} - {None}
+    yield Finding("rows of users", caps <= {guarantee["rows_per_user"]}, str(guarantee["rows_per_user"]))
     same = model.get("guarantee") == run["guarantee"] and (model["parameters"] == asked or "candidates" in asked)
     yield Finding("model.json", same or not model, "its guarantee and parameters" if model else "there is none")
     if "PrivateEncoder" in of:
@@ -413,7 +414,8 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  
         stated = [encoding, run["schema"].get("learnt", {}), *(each["learnt"] for each in learnt if each)]
         mus = [each["mu"] for each in stated if "mu" in each]
         words = [*guarantee["conditions"], str(run.get("sentence")), str(model.get("sentence"))]
-        mus += [mu + "5" for mu in re.findall(r"mu = ([\d.]*\d)", "; ".join(words))]  # of 6 digits, one is rounded off
+        # of six digits, rounded to the nearest
+        mus += [mpf(mu) * (1 + mpf(10) ** -5) for mu in re.findall(rf"mu = ({_NUMBER})", "; ".join(words))]
         least = min(map(mpf, mus), default=mp.inf) * SLACK
         yield Finding("mu of the encoding", least >= encoder.law(1, 1).mu, f"{mus}")
     for what, form, text, *about in told:

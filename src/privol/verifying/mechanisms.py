@@ -89,9 +89,8 @@ def _spends(delta: Any, mu: Any, c: Any = 0) -> Any:
     return most * upper(_root(lambda x: iv.mpf(delta_of_gdp(most * x.a, mu) * mp.exp(-c * most * mpf(x.a)) - delta)))
 
 
-def _chance(n: int, k: int, odds: Any) -> Any:  # binomial
-    ways = mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
-    return mp.exp(ways + k * mp.log(odds) - n * mp.log(1 + odds))
+def _chance(n: int, k: int, x: Any) -> Any:  # binomial, by the odds
+    return mp.exp(mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1) + k * mp.log(x) - n * mp.log(1 + x))
 
 
 def _told_in_crowd(others: int, clone: Any, epsilon: Any, local: Any, odds: Any, step: int) -> Any:
@@ -99,13 +98,13 @@ def _told_in_crowd(others: int, clone: Any, epsilon: Any, local: Any, odds: Any,
     the likelier (shuffling.md, 4): in blocks of so many fiftieths of a deviation, since it falls in that number."""
     own, limit, one, told = mp.exp(local), mp.exp(epsilon), clone / (1 - clone), mpf(0)
     lead, share = (own - limit) / (1 + own), odds * (limit * own - 1) / (own - limit)
-    mean, width, each = others * clone, mp.sqrt(others * clone * (1 - clone)), float(odds)
+    mean, width, each = others * clone, 3 + mp.sqrt(others * clone * (1 - clone)), float(odds)
     starts = sorted({0, int(mean), *(min(max(int(mean + width * x / 50), 0), others) for x in range(-600, 601, step))})
     for n, end in pairwise([*starts, others + 1]):
-        near = n if n >= mean else end - 1  # from it probabilities fall at least geometrically
-        rate = (others - near) * one / (near + 1) if n >= mean else near / (one * (others - near + 1))
+        near = n if n >= int(mean) else end - 1  # from it probabilities fall at least geometrically
+        rate = (others - near) * one / (near + 1) if n >= int(mean) else near / (one * (others - near + 1))
         block = end - n if rate == 1 else (1 - rate ** (end - n)) / (1 - rate)
-        first = int((n + 1) * share / (1 + share))
+        first = min(int((n + 1) * share / (1 + share)), n)
         terms = accumulate(((n - k + 1) / k * each for k in range(first + 1, n + 1)), float.__mul__)  # they fall
         beyond = sum(takewhile(lambda term: term > 2.0**-60, terms)) * (1 - 2.0**-30)
         told += _chance(others, near, one) * block * min(lead, _chance(n, first, odds) * (lead - (limit - 1) * beyond))
@@ -115,7 +114,7 @@ def _told_in_crowd(others: int, clone: Any, epsilon: Any, local: Any, odds: Any,
 def delta_in_order(users: int, epsilon: Any, delta: Any, law: Any, pure: bool, both: bool) -> Any:
     """A delta of users' reports in a secret order at epsilon, sought up to ``delta`` (shuffling.md): each is private by
     this law, an epsilon if ``pure``, else a mu; with any other row if ``both``, else with the null row."""
-    others, parts = min(users, 10**9) - 1, (mpf(1) / 50, mpf(1) / 10, mpf(2) / 5)
+    others, parts, epsilon = min(users, 10**9) - 1, (mpf(1) / 50, mpf(1) / 10, mpf(2) / 5), min(epsilon, mpf(9999))
 
     def told(clone: Any, local: Any, step: int = 1) -> Any:
         odds = [mpf(1)] if both else [mp.exp(-local), mp.exp(local)]
