@@ -149,7 +149,8 @@ def test_a_damaged_record_of_the_rows_that_taught(tmp_path, wrong):
         State(tmp_path)._number_taught()
 
 
-_LINE = {"stream": "a", "entrant": "b", "epsilon": 1.0, "seed": 1, "status": "done"}
+_LINE = {"stream": "a", "entrant": "b", "epsilon": 1.0, "seed": 1, "status": "done", "rows_per_second": 1.0}
+_LINE |= {"figures": {"second_half": {"auc": 0.5}, "held_out": {"auc": None}, "all": {}}}
 
 
 @pytest.mark.parametrize(
@@ -158,12 +159,15 @@ _LINE = {"stream": "a", "entrant": "b", "epsilon": 1.0, "seed": 1, "status": "do
         ("arena.json", {"settings": []}, r"arena\.json is damaged"),
         ("arena.json", {"streams": []}, r"arena\.json is damaged"),
         ("arena.json", {"streams": {"a": []}}, r"arena\.json is damaged"),
-        ("arena.json", {"streams": {"a": {"seen": "", "rows": []}}}, "allowed are 'seen', a text, and 'rows'"),
+        ("arena.json", {"streams": {"a": {"seen": "", "rows": {}}}}, "allowed are 'seen', a text, and 'rows'"),
         ("arena.json", {"streams": {"a": {"seen": "", "rows": {"1": float("nan")}}}}, r"arena\.json is damaged"),
         ("results.jsonl", {"seed": float("inf")}, r"results\.jsonl, line 1: is damaged"),
         ("results.jsonl", {"epsilon": 10**400}, r"results\.jsonl, line 1: is damaged"),
         ("results.jsonl", {"stream": ["a"]}, "allowed are texts"),
         ("results.jsonl", {"status": None}, "allowed is a word"),
+        ("results.jsonl", {"status": "failed", "reason": 1}, "allowed is a text"),
+        ("results.jsonl", {"figures": {"second_half": {}}}, r"line 1: is damaged: 'held_out'"),
+        ("results.jsonl", {"rows_per_second": "1"}, "allowed are finite numbers"),
     ],
 )
 def test_damaged_results_of_an_arena(tmp_path, file, text, said):

@@ -29,6 +29,7 @@ from click.testing import CliRunner
 from fuzz_targets import Targets, drive
 
 from privol import OutputPerturbation
+from privol.arena.board import Board
 from privol.arena.results import Results
 from privol.arena.specs import Prepared, Spec
 from privol.cli.brief import brief_report
@@ -103,9 +104,17 @@ def _made() -> dict[str, Any]:
         results = Results(folder / "arena", SETTINGS)
         results.know(*_stream("a"))
         for seed, epsilon in enumerate((1.0, "inf", None)):
-            results.add({"stream": "a", "entrant": "privol", "epsilon": epsilon, "seed": seed, "status": "no model"})
+            results.add(_DONE | {"epsilon": epsilon, "seed": seed})
+        results.add(_DONE | {"status": "no model", "reason": "too few rows"})
         found["arena"] = b"".join((folder / "arena" / name).read_bytes() for name in ("arena.json", "results.jsonl"))
     return found
+
+
+_FIGURES = {"auc": 0.75, "log_loss": 0.5, "accuracy": None}
+_DONE = {
+    "stream": "a", "entrant": "sgd", "epsilon": 1.0, "seed": 7, "status": "done", "rows_per_second": 1e3,
+    "figures": dict.fromkeys(("second_half", "held_out", "all"), _FIGURES),
+}  # fmt: skip
 
 
 def _stream(name: str) -> tuple[Spec, Prepared]:
@@ -335,7 +344,8 @@ def check_arena(data: bytes, folder: Path) -> None:
     assert sum(not found.wants(key) for key in found.records) <= len(found.records)
     assert len(Results(place, SETTINGS).records) == len(found.records)
     found.know(*_stream("a"))
-    found.add({"stream": "a", "entrant": "privol", "epsilon": 1.0, "seed": 7, "status": "done"})
+    assert Board(found).lines()
+    found.add(_DONE)
     assert any(key.seed == 7 for key in Results(place, SETTINGS).records)
 
 
