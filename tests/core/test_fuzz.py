@@ -7,6 +7,7 @@ import tarfile
 from pathlib import Path
 
 import fuzz_doors
+import fuzz_kept
 import fuzz_lines
 import fuzz_records
 import fuzz_streams
@@ -85,6 +86,12 @@ def test_past_findings_in_records_are_handled(tmp_path):
             (kind, b'{"a":' * 3000 + b"\n")
             for kind in ("plan", "journal", "manifest", "current", "answers", "node", "audit")
         ),
+        *(
+            (kind, text)
+            for kind in ("card", "run-ledger", "run-model", "sealed", "taught", "ranges", "arena")
+            for text in (b"[" * 200_000, b"9" * 5000)
+        ),
+        *(("run-schema", b"x = " + text) for text in (b"[" * 3000, b"9" * 5000)),
         ("audit", b"9" * 400),
         ("request", b"0" + b"[" * 3000),
         ("web", b'HTTP/1.1 200 OK\r\nETag: "x"\r\nContent-Length: \xb2\r\n\r\n12'),
@@ -97,7 +104,9 @@ def test_what_is_nested_too_deep_or_has_too_many_digits_is_refused(tmp_path, kin
 
 
 RECORDS = {
-    kind: each for each in (fuzz_records.TARGETS, fuzz_doors.TARGETS, fuzz_lines.TARGETS) for kind in each.checks
+    kind: each
+    for each in (fuzz_records.TARGETS, fuzz_doors.TARGETS, fuzz_lines.TARGETS, fuzz_kept.TARGETS)
+    for kind in each.checks
 }
 #: Directories that are laid out for each input.
 DIRECTORIES = ("plan", "journal", "checkpoint", "seen")

@@ -10,12 +10,17 @@ from typing import Any, NamedTuple
 
 from .. import __version__
 from .._files import write_atomically
+from .._values import shown
 from ..errors import InvalidParameter, StateError
 from .specs import Prepared, Spec
 
 __all__ = ["Key", "Results", "epsilon_word"]
 
 _FORMAT, _VERSION = "privol.arena", 1
+#: The rows that figures are of.
+_PARTS = ("second_half", "held_out", "all")
+#: What a line raises where a field is missing, of another type, or a number beyond the doubles.
+_DAMAGE = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 class Key(NamedTuple):
@@ -35,7 +40,26 @@ def epsilon_word(epsilon: float | None) -> float | str | None:
 def _key_of(record: dict[str, Any]) -> Key:
     epsilon = record["epsilon"]
     number = None if epsilon is None else float(epsilon)
-    return Key(record["stream"], record["entrant"], number, int(record["seed"]))
+    names = record["stream"], record["entrant"]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"found the stream and the entrant {shown(names)}, allowed are texts")
+    return Key(*names, number, int(record["seed"]))
+
+
+def _check(record: dict[str, Any]) -> None:
+    """Refuse a line without what a board needs of it."""
+    status = record["status"]
+    if type(status) is not str:
+        raise ValueError(f"found the status {shown(status)}, allowed is a word")
+    if status != "done":
+        if type(record["reason"]) is not str:
+            raise ValueError(f"found the reason {shown(record['reason'])}, allowed is a text")
+        return
+    found = [record["rows_per_second"]]
+    for part in _PARTS:
+        found += [value for value in record["figures"][part].values() if value is not None]
+    if not all(type(value) in (int, float) and math.isfinite(value) for value in found):
+        raise ValueError(f"found the figures {shown(found)}, allowed are finite numbers")
 
 
 class Results:
@@ -78,10 +102,18 @@ class Results:
             about = json.loads(self._about.read_text(encoding="utf-8"))
             if about["format"] != _FORMAT or about["version"] != _VERSION:
                 raise ValueError("another format")
-            found, self.streams = about["settings"], about["streams"]
+            json.dumps(about, allow_nan=False)  # as it will be written again
+            found, self.streams = {**about["settings"]}, about["streams"]
+            for known in self.streams.values():
+                cuts = known["rows"].values()
+                right = all(
+                    type(cut["classes"]) is list and type(cut["rows"]) is type(cut["held"]) is int for cut in cuts
+                )
+                if type(known["seen"]) is not str or not cuts or not right:
+                    raise ValueError(f"of a stream found {shown(known)}, allowed are 'seen', a text, and 'rows'")
         except FileNotFoundError as error:
             raise InvalidParameter(f"{self.folder} is not empty, and has no results of an arena") from error
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except _DAMAGE as error:
             raise StateError(f"{self._about} is damaged: {error}") from error
         for name, value in self._settings.items():
             if found.get(name) != value:
@@ -100,8 +132,9 @@ class Results:
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 record = json.loads(line)
+                _check(record)
                 self.records[_key_of(record)] = record
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
+            except _DAMAGE as error:
                 raise StateError(f"{self._lines}, line {number}: is damaged: {error}") from error
 
     def _write_about(self) -> None:

@@ -232,7 +232,7 @@ def encoding_of(
             raise ValueError("its checksum is another")
         found = record["encoding"]
         known = (record["format"], record["version"], record["privol"]) == (_FORMAT, _VERSION, __version__)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StateError(f"{file}: cannot be read: {error!r}") from error
     if not known:
         raise StateError(f"{file}: was written by another version of privol, and can be resumed only with it")

@@ -11,11 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, UndefinedError
 
 from ..errors import InvalidParameter, StateError
 from ..guarantees import format_up, gdp_epsilon
 from ..tables import dropped_note, facts_of
+from .records import fields_of, read_run
 
 __all__ = ["page_of"]
 
@@ -45,6 +46,11 @@ def page_of(run: Path, *, public: bool) -> tuple[str, bool]:
         If the model itself is not private, and the page is to be public.
     """
     record = _record(run)
+    with fields_of(run):
+        return _page_of(run, record, public)
+
+
+def _page_of(run: Path, record: dict[str, Any], public: bool) -> tuple[str, bool]:
     if public and not record["model_private"]:
         raise InvalidParameter(f"{run}: the model itself is not private, so there is nothing to publish")
     found = None if public else record["diagnostics"]
@@ -76,18 +82,19 @@ def page_of(run: Path, *, public: bool) -> tuple[str, bool]:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return page.get_template("run.html").render(values), publishable
+    try:
+        return page.get_template("run.html").render(values), publishable
+    except UndefinedError as error:  # a field that only the page asks for
+        raise KeyError(str(error)) from error
 
 
 def _record(run: Path) -> dict[str, Any]:
     try:
-        found = json.loads((run / "run.json").read_text(encoding="utf-8"))
-        if not isinstance(found, dict) or found.get("format") != "privol.run":
-            raise ValueError(f"format {found.get('format') if isinstance(found, dict) else type(found).__name__}")
+        found = read_run(run)
     except FileNotFoundError as error:
         raise StateError(f"{run}: no run is here, or it has not ended (run.json is missing)") from error
-    except ValueError as error:
-        raise StateError(f"{run / 'run.json'}: is not the record of a run: {error}") from error
+    if found.get("format") != "privol.run":
+        raise StateError(f"{run / 'run.json'}: is not the record of a run: format {found.get('format')!r}")
     return found
 
 

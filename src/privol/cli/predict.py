@@ -16,9 +16,11 @@ from typing import IO, Any
 import click
 import numpy as np
 
+from .._values import shown
 from ..errors import StateError, StreamError
 from .option_types import TargetType
 from .outputs import naming_rows, printing
+from .records import read_run
 from .streams import FILE_OPTIONS, base_option, file_options, open_for_model
 from .topics import GroupedCommand, Topic
 
@@ -96,10 +98,15 @@ def has_model(run: str) -> None:
     if (folder / "model.json").exists():
         return
     try:
-        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        record = read_run(folder)
         status, rows = record["status"], record["rows"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, KeyError):
         return  # not a run at all: reported when its model is requested
+    if type(status) is not str or type(rows) is not int:
+        raise StateError(
+            f"{folder / 'run.json'}: found the status {shown(status)} and rows {shown(rows)}, allowed are a word and "
+            "an integer"
+        )
     if status == "failed":
         raise StateError(f"{folder}: the run has no model, because its fit failed, and released nothing")
     how = "it was interrupted" if status in ("interrupted", "ended") else "its rows ended"

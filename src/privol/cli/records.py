@@ -4,19 +4,60 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..errors import PrivolError, StateError
+
 __all__ = [
-    "describe_cells", "describe_dropped", "describe_run", "doubts_of_fit", "figures_of", "noise_record",
-    "sealed_record", "write_run",
+    "describe_cells", "describe_dropped", "describe_run", "doubts_of_fit", "fields_of", "figures_of", "noise_record",
+    "read_run", "sealed_record", "write_run",
 ]  # fmt: skip
 
 _SHOWN_RELEASES = 12
 #: From this share of a column's cells on, the schema was probably made for another column.
 _MISDECLARED = 0.9
 _NOT_PRIVATE = "NOT PRIVATE: counted on the raw rows and covered by no guarantee; do not publish"
+
+
+#: What a record raises where a field is missing or of another type.
+_GARBLED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Return the ``run.json`` of a run's directory: a JSON object; what it has to hold, :func:`fields_of` asks for.
+
+    Raises
+    ------
+    StateError
+        If it is no JSON object.
+    OSError
+        If it is missing, or cannot be read.
+    """
+    path = folder / "run.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # as text of JSON, or nested too deep
+        raise StateError(f"{path}: is not the record of a run: {error}") from error
+    if not isinstance(found, dict):
+        raise StateError(f"{path}: is not the record of a run: found {type(found).__name__}, allowed is an object")
+    return found
+
+
+@contextmanager
+def fields_of(folder: Path) -> Iterator[None]:
+    """Refuse the ``run.json`` of a directory if a field that is used meanwhile is missing, or of another type."""
+    try:
+        yield
+    except PrivolError:
+        raise
+    except _GARBLED as error:
+        raise StateError(
+            f"{folder / 'run.json'}: lacks or garbles a field, allowed is what privol run has written: {error!r}"
+        ) from error
 
 
 def _json_number(x: float) -> float | str:

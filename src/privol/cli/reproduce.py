@@ -180,7 +180,7 @@ def _records(place: Path) -> list[dict[str, Any]]:
             continue
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise StreamError(f"{path} is no result of privol reproduce ({error}): choose another --out") from error
         if not isinstance(record, dict) or not record.keys() >= _SHOWN:
             raise StreamError(f"{path} is no result of privol reproduce: choose another --out")

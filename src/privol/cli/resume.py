@@ -15,6 +15,7 @@ from .._threads import set_threads
 from ..errors import InvalidParameter, StateError, StreamError
 from ..readers.source_urls import NOT_KEPT, is_url
 from .outputs import RunDirectory, never_began, printing
+from .records import fields_of, read_run
 
 if TYPE_CHECKING:
     from .run import Watcher
@@ -214,8 +215,8 @@ def _show_finished(directory: str, path: Path, as_json: bool, quiet: bool) -> No
 
     if not (path / "run.json").exists():
         raise StateError(f"{directory}: the run is finished, and was killed before it was described")
-    record = json.loads((path / "run.json").read_text(encoding="utf-8"))
-    with printing(f"; the run is in {directory}"):
+    record = read_run(path)
+    with printing(f"; the run is in {directory}"), fields_of(path):
         if as_json:
             click.echo(json.dumps(record, allow_nan=False))
         elif not quiet:

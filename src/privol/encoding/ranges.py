@@ -146,7 +146,7 @@ def _feature(key: Any, n_features: int, names: tuple[str, ...] | None) -> int:
         if names is not None or not key.strip().isdecimal():
             allowed = listed(names) if names else f"feature numbers 0 to {n_features - 1} (there is no header)"
             raise StreamError(f"ranges: no feature {key!r}, allowed are {allowed}")
-        key = int(key)
+        key = int(key) if len(key.strip()) < 20 else -1  # no number of a feature; Python may refuse to read it
     if isinstance(key, bool) or not isinstance(key, (int, np.integer)) or not 0 <= key < n_features:
         raise StreamError(f"ranges: no feature {key!r}, allowed are 0 to {n_features - 1}")
     return int(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import tokenize
 import zipfile
 import zlib
@@ -22,7 +23,12 @@ from .base import Facts, Piece, Progress, Source, Targets
 from .columns import resolve_column
 from .places import LocalFile
 
-__all__ = ["ArraySource", "BlocksSource", "TableSource", "load_npz", "map_npy", "target_vector"]
+__all__ = ["UNREADABLE", "ArraySource", "BlocksSource", "TableSource", "load_npz", "map_npy", "target_vector"]
+
+try:
+    from lzma import LZMAError
+except ImportError:  # a Python that was built without it cannot read such files
+    LZMAError = OSError  # type: ignore[assignment, misc]
 
 
 def _float_rows(X: Any, source: str, first_row: int) -> Any:
@@ -184,10 +190,10 @@ class TableSource(Source):
 
 
 #: What NumPy, SciPy, zipfile and codecs raise on wrong bytes; some of these ask for more memory than there is. NumPy
-#: reads the head of an array by Python's own tokenizer.
-_UNREADABLE = (
+#: reads the head of an array by Python's own tokenizer. An archive that says it is encrypted is a bare RuntimeError.
+UNREADABLE = (
     OSError, ValueError, TypeError, AttributeError, EOFError, KeyError, IndexError, OverflowError, MemoryError,
-    NotImplementedError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+    RuntimeError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile, zlib.error, struct.error, LZMAError,
 )  # fmt: skip
 
 
@@ -196,7 +202,7 @@ def map_npy(path: Path) -> npt.NDArray[Any]:
     LocalFile(path).file()
     try:
         mapped: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except _UNREADABLE as err:
+    except UNREADABLE as err:
         raise StreamError(f"{path.name}: is not a readable .npy file: {err}") from err
     if not isinstance(mapped, np.ndarray):
         raise StreamError(f"{path.name}: is not a .npy file")
@@ -218,7 +224,7 @@ def load_npz(path: Path) -> tuple[Any, Any]:
             return sp.load_npz(path), arrays["y"]
     except StreamError:
         raise
-    except _UNREADABLE as err:
+    except UNREADABLE as err:
         raise StreamError(f"{path.name}: is not a readable .npz file: {err}") from err
     if not {"X", "y"} <= arrays.keys():
         raise StreamError(f"{path.name}: found the arrays {sorted(arrays)}, needed are 'X' and 'y'")

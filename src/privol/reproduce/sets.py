@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from scipy import sparse
 
 from ..data import schema_path
 from ..errors import StreamError
+from ..readers.arrays import UNREADABLE
 from ..streams import open_stream
 from .verdicts import FloatArray
 
@@ -187,10 +188,14 @@ def _opened(path: Path) -> Iterator[Any]:
     if path.suffix != ".zip":
         yield path
         return
-    with zipfile.ZipFile(path) as archive:
-        (name,) = (name for name in archive.namelist() if not name.endswith("/"))
-        with archive.open(name) as file:
-            yield file
+    with ExitStack() as opened:
+        try:
+            archive = opened.enter_context(zipfile.ZipFile(path))
+            (name,) = (name for name in archive.namelist() if not name.endswith("/"))
+            file = opened.enter_context(archive.open(name))
+        except UNREADABLE as error:
+            raise StreamError(f"{path}: is not a readable .zip file of one file: {error}") from error
+        yield file
 
 
 def _rows(path: Path, **given: Any) -> tuple[FloatArray, FloatArray]:

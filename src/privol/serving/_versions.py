@@ -213,7 +213,10 @@ class Registry:
                 raise StateError(f"{folder}: its signature is not that of the known key")
         published, content = _verified(folder, manifest, name, at)
         digest = hashlib.sha256(manifest).hexdigest()
-        card = json.loads(content[_CARD])
+        try:
+            card = json.loads(content[_CARD])
+        except (ValueError, RecursionError) as error:
+            raise StateError(f"{folder / _CARD}: is no JSON, allowed is a model card: {error}") from error
         return Version(name, at, folder, published, digest, signature is not None, card), content
 
     # ---- writing ---------------------------------------------------------------------------------------------

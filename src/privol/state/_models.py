@@ -34,6 +34,7 @@ from ..learners.keeping import show_export
 from ..learners.views import Export, export_of
 from ..losses import Loss, get_loss
 from ..losses import from_record as loss_from_record
+from ..readers.arrays import UNREADABLE
 from ..topology import MixingSchedule, Topology, from_record, to_record
 
 if TYPE_CHECKING:  # a learner's model does not need the estimators
@@ -290,9 +291,9 @@ def _read_arrays(folder: Path, record: dict[str, Any], dim: int) -> tuple[NDArra
             if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
                 raise ValueError("its arrays are compressed, and could be of any size")
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            model, average = file["model"], file["average"]
-    except (ValueError, KeyError, MemoryError, NotImplementedError, zipfile.BadZipFile) as error:
-        _refuse(folder, f"{ARRAYS} is damaged: {error}")
+            model, average = np.asarray(file["model"]), np.asarray(file["average"])
+    except UNREADABLE as error:
+        _refuse(folder, f"{ARRAYS} is damaged, allowed are the arrays that privol has written: {error}")
     for array in (model, average):
         if array.shape != (dim,) or array.dtype != np.float64 or not np.isfinite(array).all():
             _refuse(folder, f"{ARRAYS} must hold {dim} finite numbers")

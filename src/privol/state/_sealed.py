@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from .._files import sync_folder, write_atomically
+from .._validate import integer
 from ..errors import StateError
 from ..learners import OfflineLearner
 from ..learners.views import Export
@@ -113,9 +114,10 @@ class SealedRelease:
             account = json.loads((folder / ACCOUNT).read_text(encoding="utf-8"))
             if account["record"] != hashlib.sha256((folder / RECORD).read_bytes()).hexdigest():
                 return None
-            account["plan_id"]
+            account["plan_id"], record["guarantee"], record["arrays"]["sha256"]
+            integer(n_rows=record["n_rows"], at_least=0)
         except (StateError, OSError, ValueError, KeyError, TypeError, RecursionError):
-            return None
+            return None  # also where a field is missing, or of another type
         for place in (folder, self.directory):  # after a crash between the two, it is there already
             try:
                 content = (place / ARRAYS).read_bytes()

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._files import sync_folder, write_atomically
+from .._validate import integer
+from .._values import shown
 from ..errors import StateError
 from ..noise.bits import new_key
 from ._checkpoints import TAUGHT, Checkpoints
@@ -19,6 +21,7 @@ from ._place import users_key
 
 __all__ = ["KnowsTaught"]
 
+_KEY_BYTES = 32
 #: What estimators with a learnt encoding keep of it in the same directory.
 ENCODING = "encoding.json"
 
@@ -71,12 +74,15 @@ class KnowsTaught:
     def _taught_record(self) -> dict[str, Any]:
         try:
             record = json.loads((self._files.folder / TAUGHT).read_text(encoding="utf-8"))
-            return {
-                "key": bytes.fromhex(record["key"]),
-                "digest": record["digest"],
-                "users": record.get("users"),  # older records do not state these two
-                "number": record.get("number"),
-            }
+            key, number = bytes.fromhex(record["key"]), record.get("number")  # older records lack it, and the users
+            if len(key) != _KEY_BYTES:
+                raise ValueError(f"the key has {len(key)} bytes, allowed are {_KEY_BYTES}")
+            digests = record["digest"], record.get("users")
+            if not all(digest is None or isinstance(digest, str) for digest in digests):
+                raise ValueError(f"found the digests {shown(digests)}, allowed are texts")
+            if number is not None:
+                number = integer(number=number, at_least=0)
+            return {"key": key, "digest": digests[0], "users": digests[1], "number": number}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StateError(f"{self._files.folder / TAUGHT}: cannot be read: {error!r}") from error
 
