@@ -79,8 +79,8 @@ def mean_of_noisy_count(rows, runs):  # sum and count, each with noise for half 
 
 
 @Many
-def laplace_or_rows(rows, runs):  # epsilon = 1, but for a delta of 0.05
-    revealed = RNG.random((runs, 1)) < 0.05
+def laplace_or_rows(rows, runs):  # epsilon = 1, but for a delta of 0.3
+    revealed = RNG.random((runs, 1)) < 0.3
     return np.where(revealed, 100.0 * rows.sum(), rows.sum() + RNG.laplace(scale=2.0, size=(runs, 1)))
 
 
@@ -93,7 +93,7 @@ RIGHT = [
     (geometric_count, UNIT, {"epsilon": 1.0, "low_bits": True}),  # integers reveal nothing there
     (randomized_response, Domain([0.0], [1.0], levels={0: (0.0, 1.0)}), {"epsilon": math.log(3)}),
     (mean_of_noisy_count, SIGNED, {"epsilon": 1.0, "adjacency": "add_remove"}),
-    (laplace_or_rows, SIGNED, {"epsilon": 1.0, "delta": 0.05}),
+    (laplace_or_rows, SIGNED, {"epsilon": 1.0, "delta": 0.3}),
 ]
 
 
@@ -173,7 +173,7 @@ WRONG = [
     (as_many_as_rows, UNIT, {"epsilon": 4.0, "adjacency": "add_remove"}),
     (laplace_sum, SIGNED, {"epsilon": 1.0, "low_bits": True}),  # correct for real numbers, not for doubles
     (randomized_response, Domain([0.0], [1.0], levels={0: (0.0, 1.0)}), {"epsilon": 0.7}),
-    (laplace_or_rows, SIGNED, {"epsilon": 1.0, "delta": 0.02}),
+    (laplace_or_rows, SIGNED, {"epsilon": 1.0, "delta": 0.2}),
     (often_one, UNIT, {"epsilon": 1.0}),
 ]
 
