@@ -13,11 +13,11 @@ import pytest
 from alpha import rate
 from scipy.stats import binom, laplace, norm
 
-from privol.audit import Command, Domain, audit_canaries, audit_program, exact_delta
+from privol.audit import Command, Domain, _of_programs, audit_canaries, audit_program, exact_delta
 from privol.audit._canaries import canary_p_value
-from privol.audit._events import Point, best_event
+from privol.audit._events import Event, Point, best_event
 from privol.audit._evidence import Evidence
-from privol.audit._neighbours import given_pair, pairs_to_try
+from privol.audit._neighbours import given_pair, mutated, pairs_to_try
 from privol.errors import InvalidParameter, ProgramFailure
 from privol.guarantees import gdp_delta
 
@@ -78,6 +78,12 @@ def mean_of_noisy_count(rows, runs):  # sum and count, each with noise for half 
     return np.hstack([total / np.maximum(count, 1.0), count])
 
 
+@Many
+def laplace_or_rows(rows, runs):  # epsilon = 1, but for a delta of 0.3
+    revealed = RNG.random((runs, 1)) < 0.3
+    return np.where(revealed, 100.0 * rows.sum(), rows.sum() + RNG.laplace(scale=2.0, size=(runs, 1)))
+
+
 RIGHT = [
     (laplace_sum, SIGNED, {"epsilon": 1.0}),
     (laplace_sum_add_remove, SIGNED, {"epsilon": 1.0, "adjacency": "add_remove"}),
@@ -87,6 +93,7 @@ RIGHT = [
     (geometric_count, UNIT, {"epsilon": 1.0, "low_bits": True}),  # integers reveal nothing there
     (randomized_response, Domain([0.0], [1.0], levels={0: (0.0, 1.0)}), {"epsilon": math.log(3)}),
     (mean_of_noisy_count, SIGNED, {"epsilon": 1.0, "adjacency": "add_remove"}),
+    (laplace_or_rows, SIGNED, {"epsilon": 1.0, "delta": 0.3}),
 ]
 
 
@@ -148,6 +155,11 @@ def as_many_as_rows(rows, runs):  # the released values are noise, but their num
     return RNG.normal(size=(runs, 1 + len(rows)))
 
 
+@Many
+def often_one(rows, runs):  # one of ten numbers is more frequent, and none of its neighbours
+    return np.where(rows.any() & (RNG.random((runs, 1)) < 0.3), 1, RNG.integers(10, size=(runs, 1)))
+
+
 WRONG = [
     (two_thirds, SIGNED, {"epsilon": 1.0}),
     (two_thirds_gaussian, SIGNED, {"mu": 1.0}),
@@ -156,10 +168,13 @@ WRONG = [
     (public_count, SIGNED, {"epsilon": 1.0, "adjacency": "add_remove"}),
     (mean_of_exact_count, SIGNED, {"epsilon": 1.0, "adjacency": "add_remove"}),
     (squeezed, UNIT, {"epsilon": 0.5}),
+    (squeezed, UNIT, {"epsilon": 0.0, "delta": 0.25}),  # half as much on either side of the middle
     (one_of_many, Domain([0.0] * 20, [1.0] * 20), {"epsilon": 1.0}),
     (as_many_as_rows, UNIT, {"epsilon": 4.0, "adjacency": "add_remove"}),
     (laplace_sum, SIGNED, {"epsilon": 1.0, "low_bits": True}),  # correct for real numbers, not for doubles
     (randomized_response, Domain([0.0], [1.0], levels={0: (0.0, 1.0)}), {"epsilon": 0.7}),
+    (laplace_or_rows, SIGNED, {"epsilon": 1.0, "delta": 0.2}),
+    (often_one, UNIT, {"epsilon": 1.0}),
 ]
 
 
@@ -192,6 +207,23 @@ def test_a_given_pair_is_the_only_one_tried():
     assert (found.refuted, found.pairs, found.pair.at) == (True, 1, 1)
     assert json.loads(found.to_json())["pair"] == {"first": [[1.0], [0.3]], "second": [[-1.0], [0.3]], "at": 1,
                                                    "kind": "given"}  # fmt: skip
+    assert audit_program(laplace_sum_add_remove, domain=SIGNED, epsilon=1.0, pair=([[-1.0]], [[1.0]])).refuted
+    added = {"adjacency": "add_remove", "pair": ([[0.3]], [[1.0], [0.3]])}
+    assert audit_program(laplace_sum_add_remove, domain=SIGNED, epsilon=0.5, **added).refuted
+
+
+def test_a_program_may_change_its_rows():
+    """Every run gets the table as it was: otherwise all but the first would be on zeros, which tell nothing."""
+
+    def program(rows):
+        total = rows.sum()
+        rows[:] = 0.0
+        return total + RNG.laplace(scale=0.1)
+
+    assert audit_program(program, domain=UNIT, epsilon=1.0, runs=1_000, random_state=1).refuted
+    together = Many(lambda rows, runs: [[program(rows)] for _ in range(runs)])
+    together.many = lambda rows, runs: np.full((runs, 1), program(rows)) + RNG.laplace(scale=0.1, size=(runs, 1))
+    assert audit_program(together, domain=UNIT, epsilon=1.0, runs=1_000, random_state=1).refuted
 
 
 def test_the_same_seeds_give_the_same_audit():
@@ -234,8 +266,10 @@ def test_failures_of_all_runs_are_noted_and_releases_that_vary_on_few_tables_are
 # ---- evidence -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "rare"), [(0.0, 0.0, 0.3), (1.0, 0.0, 0.2), (0.7, 0.1, 0.25),
-                                                        (3.0, 1e-5, 0.04)])  # fmt: skip
+ATTAINED = [(0.0, 0.0, 0.3), (1.0, 0.0, 0.2), (0.7, 0.1, 0.25), (3.0, 1e-5, 0.04)]
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "rare"), ATTAINED)
 def test_evidence_has_a_mean_of_one_where_the_claim_is_attained(epsilon, delta, rare):
     """All outcomes of two stages of two pairs of runs, for an event of a correct program that the claim just allows."""
     likely = math.exp(epsilon) * rare + delta
@@ -247,6 +281,67 @@ def test_evidence_has_a_mean_of_one_where_the_claim_is_attained(epsilon, delta, 
             evidence.add(np.array([a for a, _ in stage]), np.array([b for _, b in stage]), point)
         total += chance * math.exp(evidence.log_wealth(lambda _: point))
     assert 1 - 2e-6 < total <= 1.0
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "rare"), ATTAINED)
+def test_evidence_grows_by_nothing_on_average_after_any_stage(epsilon, delta, rare):
+    """A mean of 1 is not enough, because an audit ends when it likes: every outcome of a stage, then of the next."""
+    likely, point = math.exp(epsilon) * rare + delta, Point(epsilon, delta)
+    outcomes = list(itertools.product(itertools.product((False, True), repeat=2), repeat=2))
+
+    def wealth(*stages):
+        evidence = Evidence()
+        for stage in stages:
+            evidence.add(np.array([a for a, _ in stage]), np.array([b for _, b in stage]), point)
+        return math.exp(evidence.log_wealth(lambda _: point))
+
+    for first in outcomes:
+        after = sum(
+            math.prod((likely if a else 1 - likely) * (rare if b else 1 - rare) for a, b in second)
+            * wealth(first, second)
+            for second in outcomes
+        )
+        assert after == pytest.approx(wealth(first), rel=1e-10)
+
+
+@pytest.mark.parametrize("short", [0.0, 1e-9])
+def test_claims_are_refuted_where_the_evidence_reaches_one_over_error(short, monkeypatch):
+    """Not before, and at once."""
+    monkeypatch.setattr(Evidence, "log_wealth", lambda self, _: -math.log(1e-3) - short)
+    found = audit_program(laplace_sum, domain=SIGNED, epsilon=1.0, runs=2_000, error=1e-3, random_state=1)
+    assert (found.refuted, found.stages == 1, found.epsilon_refuted > 19.0) == (short == 0.0,) * 3
+    assert (found.runs == 2_000) == (short > 0.0)
+
+
+def test_nothing_is_chosen_by_the_runs_that_it_is_tested_on(monkeypatch):
+    """Events, thresholds and their risk: all of the past decides, and the confidence is spent once."""
+    chosen, tested, risks = [], [], []
+
+    def choosing(first, second, *args, **words):
+        event = best_event(first, second, *args, **words)
+        chosen.append((event, {*first[:, 1], *second[:, 1]}))
+        return event
+
+    def happened(event, released):
+        (known,) = [known for one, known in chosen if one is event]
+        tested.append(known.isdisjoint(released[:, 1]))
+        return true_happened(event, released)
+
+    def bounding(train, test, *, delta, confidence):
+        tested.append(all({*train[0], *train[1]}.isdisjoint(values) for values in test))
+        risks.append(1.0 - confidence)
+        return true_bounds(train, test, delta=delta, confidence=confidence)
+
+    true_happened, true_bounds = Event.happened, _of_programs.bounds
+    monkeypatch.setattr(Event, "happened", happened)
+    monkeypatch.setattr(_of_programs, "best_event", choosing)
+    monkeypatch.setattr(_of_programs, "bounds", bounding)
+    found = audit_program(gaussian_sum, domain=SIGNED, mu=1.0, runs=3_000, random_state=1)
+    assert found.stages > 2
+    assert len(tested) == 3 * found.stages
+    assert all(tested)
+    assert len(risks) == found.stages
+    assert sum(risks) < 1.0 - found.confidence
 
 
 def test_evidence_falls_with_the_claim():
@@ -291,6 +386,10 @@ def test_pairs_are_neighbours_in_the_domain(adjacency):
     assert any(len(np.unique(pair.second, axis=0)) == 1 for pair in pairs if len(pair.second) > 1)  # all equal
     ends = np.concatenate([pair.second[pair.at - 1] for pair in pairs])
     assert {-2.0, 1.0, 3.0} <= set(ends)
+    for pair in (mutated(pair, domain, adjacency, RNG) for pair in pairs for _ in range(4)):
+        again = given_pair(pair.first, pair.second, 3, adjacency)
+        assert np.array_equal(again.second, pair.second)
+        assert all(domain.has(row) for row in pair.second)
 
 
 @pytest.mark.parametrize(
@@ -579,6 +678,35 @@ def test_canaries(adjacency, scale):
     assert wrong.epsilon_lower > 1.0
     assert "THE CLAIM IS REFUTED" in wrong.sentence()
     assert json.loads(wrong.to_json())["correct"] == wrong.correct
+    for one in (found, wrong):  # four numbers of guesses share the error
+        assert one.p_value == min(1.0, 4 * canary_p_value(1000, one.guesses, one.correct, 1.0, 0.0))
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace", "zero_out"])
+def test_canaries_are_in_by_fair_coins_which_no_score_sees(adjacency):
+    tables, rows = [], np.eye(1000)
+
+    def program(table):
+        tables.append(table)
+        return RNG.normal(size=1000)
+
+    def score(released, canaries):
+        assert np.array_equal(canaries, rows)
+        return released
+
+    found = audit_canaries(program, rows, epsilon=0.0, adjacency=adjacency, score=score, random_state=1)
+    (table,) = tables
+    assert 400 < (table == 1.0).sum() < 600
+    assert 400 < 2 * found.correct * 500 / found.guesses < 600
+    assert not found.refuted
+
+
+def test_guesses_refute_at_their_own_error():
+    words = {"epsilon": 1.0, "random_state": 1}
+    p = audit_canaries(lambda rows: rows.sum(axis=0), np.eye(30), **words).p_value
+    assert 1e-3 < p < 1e-2
+    for error, refuted in ((p, True), (0.999 * p, False)):
+        assert audit_canaries(lambda rows: rows.sum(axis=0), np.eye(30), error=error, **words).refuted == refuted
 
 
 def test_canaries_are_checked():

@@ -449,6 +449,8 @@ def test_guarantees():
             assert (guarantee.kind, guarantee.parameter, guarantee.released) == ("pure", 0.9, "reports")
             assert (guarantee.adjacency, guarantee.private, guarantee.leakage) == (adjacency, True, None)
             assert device.calibration.mu == gdp_mu_of_pure(0.9)
+            longer = cls(dim=4, epsilon=0.9, adjacency=adjacency, bound=3.0).calibration
+            assert longer.scale == pytest.approx(3.0 * device.calibration.scale, rel=1e-9)
             ratio = noise_of(name, 4, 0.9).scale / device.calibration.scale
             assert ratio == (2.0 if adjacency == "zero_out" and "laplace" in name else 1.0)
             assert ("sphere" in guarantee.arithmetic) == (name in ("privunit", "duchi"))
