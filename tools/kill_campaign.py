@@ -272,7 +272,7 @@ def _failing(
     else:
         layer = FailingLosing(root, struck, kept, name, first, number)
         layer.install()
-        Thing.ending = layer.end_if_failed  # type: ignore[method-assign]
+        Thing.ending = layer.end_if_failed
     Thing.tries = tries
 
 
