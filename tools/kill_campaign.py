@@ -38,7 +38,7 @@ import kill_damage  # noqa: E402
 import numpy as np  # noqa: E402
 from kill_jobs import DONE, FINISHED, OTHER_ROWS, REFUSED, STRUCK, TROUBLE, Case, Job, World  # noqa: E402
 from kill_kept import KEPT_THINGS, KeptCase, Thing  # noqa: E402
-from kill_layers import Ending, Failing, Losing, Short, take_away_sync  # noqa: E402
+from kill_layers import Ending, Failing, FailingLosing, Losing, Short, take_away_sync  # noqa: E402
 from kill_runs import JOBS  # noqa: E402
 
 from privol.errors import PrivacyWarning  # noqa: E402
@@ -228,7 +228,7 @@ def at_every_call(campaign: Campaign, tally: Tally, arms: Callable[[str, int], I
                     case.check_end()
                     shutil.rmtree(case.folder)
                     continue
-                more = True
+                more = more or bool(struck)
                 tally.struck += 1
                 if status not in (-signal.SIGKILL, TROUBLE, DONE, REFUSED):
                     case.wrong(f"status {status}")
@@ -264,8 +264,16 @@ def _losing(root: Path, struck: Path, *, last: int, kept: str, mutant: str | Non
         take_away_sync(mutant)
 
 
-def _failing(root: Path, struck: Path, *, name: str, first: int, number: int, once: bool) -> None:
-    Failing(root, struck, name, first, number, once).install()
+def _failing(
+    root: Path, struck: Path, *, name: str, first: int, number: int, once: bool, tries: int = 1, kept: str | None = None
+) -> None:
+    if kept is None:
+        Failing(root, struck, name, first, number, once).install()
+    else:
+        layer = FailingLosing(root, struck, kept, name, first, number)
+        layer.install()
+        Thing.ending = layer.end_if_failed
+    Thing.tries = tries
 
 
 def torn(campaign: Campaign, tally: Tally) -> None:
@@ -274,7 +282,9 @@ def torn(campaign: Campaign, tally: Tally) -> None:
 
 def lost(campaign: Campaign, tally: Tally, mutant: str | None = None) -> None:
     """At each call what the disk keeps besides changes from one kind of run to the next; one of them has all."""
-    order = {name: k for k, name in enumerate([*JOBS, *KEPT_THINGS])}
+    order = {
+        name: k for k, name in enumerate([*JOBS, *(thing.name for things in KEPT_THINGS.values() for thing in things)])
+    }
 
     def arms(name: str, call: int) -> Iterator[Arm]:
         all_of_them = mutant is not None or name == DENSE
@@ -287,12 +297,20 @@ def lost(campaign: Campaign, tally: Tally, mutant: str | None = None) -> None:
 # ---- no room, no disk ---------------------------------------------------------------------------------------------
 
 
+ERRORS = {"write": errno.ENOSPC, "fsync": errno.EIO, "open": errno.ENOSPC, "replace": errno.EIO}
+WAYS = ({"once": False}, {"once": True}, {"once": True, "tries": 2}, {"once": True, "tries": 2, "kept": "nothing"})
+
+
 def failing(campaign: Campaign, tally: Tally) -> None:
-    kinds = (("write", errno.ENOSPC), ("fsync", errno.EIO), ("open", errno.ENOSPC), ("replace", errno.EIO))
+    """Once, or from then on; a thing that is no run also goes on in the same process, and then may lose power."""
+    ways = WAYS[: 2 if campaign.thing is None else None]
+    errors = {**ERRORS, "rename": errno.EIO} if campaign.thing is not None and campaign.thing.renames else ERRORS
+    all_of_them = campaign.thing is not None and not campaign.thing.slow and campaign.share >= 0.8
 
     def arms(_: str, call: int) -> Iterator[Arm]:
-        for k, (name, number) in enumerate(kinds):
-            yield partial(_failing, name=name, first=call, number=number, once=(call + k) % 2 == 0)
+        for k, (name, number) in enumerate(errors.items()):
+            for way in ways if all_of_them else [ways[(call + k + 1) % len(ways)]]:
+                yield partial(_failing, name=name, first=call, number=number, **way)
 
     at_every_call(campaign, tally, arms)
     for _, job, _, _ in campaign.small():
@@ -437,12 +455,20 @@ def rivals(campaign: Campaign, tally: Tally) -> None:
 # ---- what is no run -----------------------------------------------------------------------------------------------
 
 
-def all_kills_of(thing: Thing, campaign: Campaign, tally: Tally) -> None:
+def all_kills_of(things: list[Thing], campaign: Campaign, tally: Tally) -> None:
     """Killed at random instants; at every call, with writes torn; and without power, whatever the disk keeps."""
-    campaign.thing = thing
-    random_kills(campaign, tally, thing, campaign.times(67), (signal.SIGKILL,))
-    torn(campaign, tally)
-    lost(campaign, tally)
+    for thing in things:
+        campaign.thing = thing
+        random_kills(campaign, tally, thing, campaign.times(67), (signal.SIGKILL,))
+        torn(campaign, tally)
+        lost(campaign, tally)
+
+
+def all_errors_of(things: list[Thing], campaign: Campaign, tally: Tally) -> None:
+    """No room, and errors of the disk, at every call."""
+    for thing in things:
+        campaign.thing = thing
+        failing(campaign, tally)
 
 
 CLASSES: dict[str, tuple[str, Callable[[Campaign, Tally], None]]] = {
@@ -455,7 +481,11 @@ CLASSES: dict[str, tuple[str, Callable[[Campaign, Tally], None]]] = {
     "damaged": ("damaged, truncated, exchanged and missing files", damaged),
     "forked": ("forks while learning", forked),
     "rivals": ("three processes at once", rivals),
-    **{name: (f"{thing.title}: all kills", partial(all_kills_of, thing)) for name, thing in KEPT_THINGS.items()},
+    **{name: (f"{things[0].title}: all kills", partial(all_kills_of, things)) for name, things in KEPT_THINGS.items()},
+    **{
+        f"{name}-disk": (f"{things[0].title}: errors of the disk", partial(all_errors_of, things))
+        for name, things in KEPT_THINGS.items()
+    },
 }
 
 

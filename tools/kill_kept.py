@@ -9,20 +9,21 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from kill_jobs import Case, Rows, World
 from kill_runs import folder_of_tables
 
-from privol import DOLA, DPFTRL, LDPSGD, OutputPerturbation
+from privol import DOLA, DPFTRL, LDPSGD
 from privol._files import sync_folder
 from privol.errors import BudgetExceeded, StateError
 from privol.flower._carried import heard_by
 from privol.flower._kept_node import KeptNode, Network, pack_step
+from privol.learners import OFFLINE_LEARNERS
 from privol.ledger import Ledger
 from privol.rounds import Collector, KeptDevice
 from privol.serving import Registry
@@ -43,13 +44,28 @@ class Thing:
     title: str
     shared = False
     seed = None
-    slow = False  # then the disk keeps one thing more at a call, in turns, and not each
+    renames = False  # folders, too
+    slow = False  # then a call is struck in one way, in turns, and not in each
+    # of a process, which sets them for all things:
+    tries = 1  # that many times it begins or goes on, after errors of the disk or of the project
+    ending: ClassVar[Callable[[], None]] = staticmethod(lambda: None)  # what strikes when all is done
 
     def prepare(self) -> None:
         """Make what all processes use."""
 
     def learn(self, case: Path, world: World, **_: Any) -> None:
         """Begin or go on, to the end."""
+        for left in reversed(range(Thing.tries)):
+            try:
+                self.go_on(case, world)
+                break
+            except (OSError, StateError):
+                if not left:
+                    raise
+        Thing.ending()
+
+    def go_on(self, case: Path, world: World) -> None:
+        """Do what is left to do."""
         raise NotImplementedError
 
     def journal(self, case: Path) -> Path:
@@ -118,7 +134,7 @@ class OfDevice(Thing):
     def device(self, case: Path) -> KeptDevice:
         return KeptDevice(case / "device", n_features=DIM, epsilon=1.0, reports=self.reports)
 
-    def learn(self, case: Path, world: World, **_: Any) -> None:
+    def go_on(self, case: Path, world: World) -> None:
         device = self.device(case)
         for number, question in enumerate(_questions(self.reports + 1)[:-1]):
             answer = device.answer(question, lambda n: (np.full(DIM, 0.1 * n), n % 2))
@@ -188,7 +204,7 @@ class OfNode(Thing):
             sent = np.array([np.frombuffer(answer, "<f8", offset=HEAD) for answer in answers])
         return found
 
-    def learn(self, case: Path, world: World, **_: Any) -> None:
+    def go_on(self, case: Path, world: World) -> None:
         begun = case / "node" / "node.json"
         last = json.loads(begun.read_bytes())["step"] if begun.exists() else 0
         answer = b""
@@ -215,7 +231,7 @@ class OfNode(Thing):
         except (OSError, ValueError) as error:
             yield f"an answer was seen, and its record cannot be read: {error!r}"
             return
-        (value,) = {value for _, step, _, value in seen if step == last}
+        value = next(value for _, step, _, value in seen if step == last)
         if found["step"] < last:
             yield f"the answer to step {last} was seen, and the last one on the disk is {found['step']}"
         elif found["step"] == last and hashlib.sha256(bytes.fromhex(found["answer"])).hexdigest() != value:
@@ -227,9 +243,14 @@ class OfNode(Thing):
     def wrongs_of_end(self, case: Path, seen: Seen) -> Iterator[str]:
         if load_model(case / "node" / "run").n_releases_ < 1 or (case / "node" / "run" / "secret").exists():
             yield "a node that has ended has no model, or holds secrets"
-        entries = Ledger.read(self.journal(case)).entries()
+        entries = [entry for entry in Ledger.read(self.journal(case)).entries() if _may_have_spent(entry)]
         if len(entries) != 1 or entries[0].open or entries[0].mu_squared <= 0.0:
             yield f"the accounts of a node that has ended: {entries}"
+
+
+def _may_have_spent(entry: Any) -> bool:
+    """Not so a run that ended with an error before its first row."""
+    return bool(entry.open or entry.mu_squared or entry.releases or entry.rows)
 
 
 def _with_row(question: bytes, nodes: int, number: int, row: bytes) -> bytes:
@@ -245,6 +266,7 @@ class OfRegistry(Thing):
     """Three versions are published under a name, and then the first is made current again."""
 
     name, title, versions = "registry", "registries", 3
+    renames = True
 
     def prepare(self) -> None:
         assert self.models
@@ -258,7 +280,7 @@ class OfRegistry(Thing):
             save_model(DPFTRL(epsilon=1.0, horizon=60, random_state=k, x_bound=4.0).fit(whole.X, whole.y), found[k])
         return found
 
-    def learn(self, case: Path, world: World, **_: Any) -> None:
+    def go_on(self, case: Path, world: World) -> None:
         registry = Registry(case / "shelf")
         while (number := len(registry.numbers("m")) if "m" in registry.names else 0) < self.versions:
             made = registry.publish(self.models[number], "m", allow_not_private=True)
@@ -310,19 +332,22 @@ def _said(read: Any) -> str:
 class OfFit(Thing):
     """The fit of an offline learner: what was sealed is paid for and shown; else another fit pays again."""
 
-    name, title, shared, rows = "fit", "fits of offline learners", True, 300
+    title, shared, rows = "fits of offline learners", True, 300
 
-    def learn(self, case: Path, world: World, **_: Any) -> None:
+    def __init__(self, learner: Callable[..., Any]) -> None:
+        self.learner, self.name = learner, f"fit of {learner.__name__}"
+
+    def go_on(self, case: Path, world: World) -> None:
         run = case / "run"
         if not run.exists():
             run.mkdir()
             sync_folder(case)
-        with closing(Ledger(epsilon=1000.0, delta=1e-6, journal=self.journal(case))) as ledger:
+        with closing(Ledger(epsilon=1000.0, delta=2e-3, slack=1e-3, journal=self.journal(case))) as ledger:
             seal = SealedRelease(run)
             if seal.read() is not None or (run / "model.json").exists():
                 seal.complete(ledger)
             else:
-                OutputPerturbation(epsilon=1.0, ledger=ledger).fit_stream(Rows(self.rows, 100), seal=seal)
+                self.learner(epsilon=1.0, ledger=ledger).fit_stream(Rows(self.rows, 100), seal=seal)
         world.publish("shown", 1, 1, self.marks(case)[1])
 
     def marks(self, case: Path) -> dict[Any, str]:
@@ -352,4 +377,9 @@ class OfFit(Thing):
                 yield "the reservation of a fit that was killed counts no more"
 
 
-KEPT_THINGS: dict[str, Thing] = {thing.name: thing for thing in (OfDevice(), OfNode(), OfRegistry(), OfFit())}
+KEPT_THINGS: dict[str, list[Thing]] = {
+    "device": [OfDevice()],
+    "node": [OfNode()],
+    "registry": [OfRegistry()],
+    "fit": [OfFit(learner) for learner in OFFLINE_LEARNERS.values()],
+}

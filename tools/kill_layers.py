@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CALLS", "Counting", "Ending", "Failing", "Layer", "Losing", "Short", "take_away_sync"]
+__all__ = ["CALLS", "Counting", "Ending", "Failing", "FailingLosing", "Layer", "Losing", "Short", "take_away_sync"]
 
 CALLS = ("open", "write", "fsync", "replace", "rename", "unlink", "mkdir", "rmdir", "ftruncate")
 REAL: dict[str, Callable[..., Any]] = {name: getattr(os, name) for name in CALLS}
@@ -197,6 +197,27 @@ class Failing(Layer):
                     return REAL[name](given[0], bytes(given[1])[: len(given[1]) // 2])  # the next one finds no room
                 raise OSError(self._number, os.strerror(self._number))
         return REAL[name](*given, **named)
+
+
+class FailingLosing(Losing):
+    """Call number ``first`` of ``name`` fails, the process goes on, and loses power at its end."""
+
+    def __init__(self, root: Path, struck: Path, kept: str, name: str, first: int, number: int) -> None:
+        super().__init__(root, struck, 0, kept)
+        self._name, self._first, self._number = name, first, number
+        self._seen = 0
+
+    def at(self, name: str, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if name == self._name:
+            self._seen += 1
+            if self._seen == self._first:
+                self.tell(name)
+                raise OSError(self._number, os.strerror(self._number))
+        return super().at(name, given, named)
+
+    def end_if_failed(self) -> None:
+        if self._seen >= self._first:
+            self.end()
 
 
 class Short(Layer):

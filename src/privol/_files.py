@@ -182,6 +182,8 @@ class AppendOnly:
             self._size = size
             if os.fstat(self._file.fileno()).st_size != size:
                 self._cut()
+            elif size:  # a process that was killed may have written the last piece and not synced it
+                os.fsync(self._file.fileno())
             sync_folder(self._path.parent)
         except OSError as error:
             raise _named(error, self._path) from error

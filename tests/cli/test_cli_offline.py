@@ -549,6 +549,28 @@ def test_a_sealed_release_needs_its_account(tmp_path, table):
         privol.OutputPerturbation(max_iter=1).fit_stream(stream, seal=SealedRelease(tmp_path / "a"))
 
 
+def test_an_error_behind_the_seal_leaves_an_account_of_a_release(tmp_path, table):
+    """The model is whole and will be shown, although the disk failed when it was sealed: its account must say so."""
+    X, y = table
+
+    class Fails(SealedRelease):
+        def seal(self, *given):
+            super().seal(*given)
+            raise OSError("the disk")
+
+    ledger = Ledger()
+    learner = privol.OutputPerturbation(ledger=ledger)
+    with pytest.raises(OSError, match="the disk"):
+        learner.fit_stream(privol.open_stream((X, y), classes=[0, 1]), seal=Fails(tmp_path))
+    assert [entry.releases for entry in ledger.entries()] == [1]
+    assert SealedRelease(tmp_path).complete(ledger)["n_rows"] == len(X)
+    (tmp_path / "other").mkdir()
+    seal, failing = SealedRelease(tmp_path / "other"), privol.OutputPerturbation(max_iter=1, ledger=ledger)
+    with pytest.raises(SolverFailure):  # nothing of it is sealed: no release
+        failing.fit_stream(privol.open_stream((X, y), classes=[0, 1]), seal=seal)
+    assert [entry.releases for entry in ledger.entries()] == [1, 0]
+
+
 class Cut(SealedRelease):
     """Its process ends after the account is closed and the model is sealed."""
 

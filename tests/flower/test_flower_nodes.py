@@ -15,7 +15,7 @@ from forged import caught, change_run
 import privol
 from privol import DOLA, NOGD, SparseDOLA, _files
 from privol.errors import InvalidMessage, InvalidParameter, StateError
-from privol.flower import KeptNode, Network, _relay, network_app, node_app, relay
+from privol.flower import KeptNode, Network, _kept_node, _relay, network_app, node_app, relay
 from privol.flower._kept_node import _HEAD, pack_step
 from privol.losses import Huber
 from privol.state import load_model
@@ -396,6 +396,27 @@ def test_a_node_refuses(begun, what, said):
 def test_the_last_question_has_the_same_answer(begun):
     federation, _, asked, answers = begun
     assert federation.node(0).answer(asked[1], never) == answers[1]
+
+
+def test_what_an_earlier_call_could_not_sync_is_synced_before_an_answer(begun, tmp_path, monkeypatch):
+    """A loss of power would take the directory, or the answer that was handed out last."""
+    _, _, asked, _ = begun
+    federation, real, synced = Federation(tmp_path / "nodes"), _kept_node.sync_folder, []
+    (tmp_path / "nodes").mkdir()
+
+    def sync_folder(path):
+        synced.append(path)
+        if len(synced) == 1:
+            raise OSError("the disk")
+        real(path)
+
+    monkeypatch.setattr(_kept_node, "sync_folder", sync_folder)
+    with pytest.raises(OSError, match="the disk"):
+        federation.node(0).answer(asked[0], never)
+    answer = federation.node(0).answer(asked[0], lambda: federation.stream(0))
+    assert synced == [tmp_path / "nodes"] * 2
+    assert federation.node(0).answer(asked[0], never) == answer
+    assert synced[2:] == [tmp_path / "nodes" / "node-0"]
 
 
 def test_a_node_hears_one_version_of_a_round(begun, tmp_path):

@@ -215,3 +215,34 @@ def test_nothing_of_the_row_is_kept(place):
     record = json.loads((place / "answers.jsonl").read_text().splitlines()[1])
     assert sorted(record) == ["answer", "place", "question", "sum"]
     assert (place.stat().st_mode & 0o777) == 0o700
+
+
+def watch_syncs(monkeypatch, fail):
+    """The names of what is synced, in order; the sync number ``fail`` has an error of the disk."""
+    real, synced = os.fsync, []
+
+    def fsync(descriptor):
+        synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
+        if len(synced) == fail:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    monkeypatch.setattr(_files.os, "fsync", fsync)
+    return synced
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="/proc of Linux")
+def test_what_an_earlier_call_could_not_sync_is_synced_before_an_answer(place, monkeypatch):
+    """A loss of power would take the whole directory, and with it what the device has reported."""
+    _, collector, _ = pair()
+    question = collector.ask()
+    for fail in (1, 2):
+        synced = watch_syncs(monkeypatch, fail)
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            KeptDevice(place, **LIMITS).answer(question, never)
+    synced = watch_syncs(monkeypatch, 0)
+    KeptDevice(place, **LIMITS).answer(question, first())
+    assert place.parent.name in synced
+    del synced[:]
+    KeptDevice(place, **LIMITS).answer(question, never)  # made by a process that may have been killed before its sync
+    assert synced == ["answers.jsonl", "device"]

@@ -199,6 +199,30 @@ def test_whatever_stops_a_publication_leaves_the_version_before(tmp_path, run, o
     assert {1, 2} == set(current)
 
 
+def test_what_an_earlier_call_could_not_sync_is_synced_before_a_version_is_published(tmp_path, run, monkeypatch):
+    """A loss of power would take the whole registry."""
+    folder, real, synced, broken = tmp_path / "models", _versions.sync_folder, [], True
+
+    def sync_folder(path):
+        synced.append(path)
+        if broken:
+            raise OSError("the disk")
+        real(path)
+
+    monkeypatch.setattr(_versions, "sync_folder", sync_folder)
+    with pytest.raises(OSError, match="the disk"):
+        Registry(folder)
+    broken = False
+    registry = Registry(folder)
+    assert synced == [tmp_path] * 2
+    broken = True
+    with pytest.raises(OSError, match="the disk"):
+        registry.publish(run, "risk")
+    broken = False
+    registry.publish(run, "risk")
+    assert synced[2:4] == [folder] * 2
+
+
 def test_what_a_killed_process_left_is_removed(tmp_path, run):
     registry = Registry(tmp_path / "models")
     registry.publish(run, "risk")

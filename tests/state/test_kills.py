@@ -16,6 +16,8 @@ import warm
 from patience import WAIT
 from places import ROOT
 
+from privol.learners import LEARNERS, OFFLINE_LEARNERS
+
 pytestmark = [
     pytest.mark.process,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks, signals and /proc of Linux"),
@@ -33,6 +35,7 @@ def campaign(*words):
 
 
 THINGS = ("device", "node", "registry", "fit")
+ERRORS = tuple(f"{name}-disk" for name in THINGS)
 CLASSES = ("kill", "interrupt", "torn", "lost", "failing", "room", "damaged", "forked", "rivals")
 
 
@@ -54,6 +57,25 @@ def test_what_is_kept_besides_runs_is_killed_without_a_violation():
     for each in found:
         assert each["violations"] == [], each["name"]
         assert each["struck"] > 0, each["name"]
+
+
+def test_what_is_kept_besides_runs_meets_errors_of_the_disk_without_a_violation():
+    words = [word for name in ERRORS for word in ("--only", name)]
+    found = campaign(*words, "--share", "0.004")["classes"]
+    assert len(found) == len(ERRORS)
+    for each in found:
+        assert each["violations"] == [], each["name"]
+        assert each["struck"] > 0, each["name"]
+
+
+def test_every_learner_is_struck(monkeypatch):
+    """Each kind of learner is in a run of the campaign, or in a fit."""
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    import kill_kept
+    import kill_runs
+
+    found = {job.kind for job in kill_runs.JOBS.values()} | {fit.learner for fit in kill_kept.KEPT_THINGS["fit"]}
+    assert found >= {*LEARNERS.values(), *OFFLINE_LEARNERS.values()}
 
 
 def test_the_campaign_detects_broken_code():
@@ -79,7 +101,7 @@ def test_the_page_has_the_campaigns_figures():
     text = ROOT.joinpath("docs", "reliability.md").read_text(encoding="utf-8")
     table = re.search(r"<!-- kills: tools/kill_campaign.py -->\n(.*?)<!-- end of kills -->", text, re.DOTALL)[1]
     figures = [row for row in rows_of(table) if len(row) == 7 and row[0] != "trouble"]
-    assert len({row[0] for row in figures}) == len(CLASSES) + len(THINGS) + 1
+    assert len({row[0] for row in figures}) == len(CLASSES) + len(THINGS) + len(ERRORS) + 1
     assert all(row[-1] == "0" for row in figures), "a violation is to be mended, not published"
     *each, whole = figures
     kills = [row for row in each if re.match("kill|power|three processes", row[0]) or "all kills" in row[0]]

@@ -7,6 +7,7 @@ import json
 import os
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -209,11 +210,8 @@ class KeptNode:
         network = self.network
         asked = self._checked(question)
         digest = hashlib.sha256(question).hexdigest()
-        try:
+        with suppress(FileExistsError):
             os.mkdir(self.directory, 0o700)
-            sync_folder(self.directory.parent)
-        except FileExistsError:
-            pass
         try:
             lock = LockFile(self.directory / "lock")
         except BlockingIOError:
@@ -221,6 +219,7 @@ class KeptNode:
         try:
             last, before, answer = self._place(asked.run)
             if asked.step == last and digest == before:
+                sync_folder(self.directory)  # whoever wrote it may have ended before this, and handed out nothing
                 return answer
             if asked.step != last + 1:
                 raise InvalidMessage(
@@ -259,6 +258,7 @@ class KeptNode:
         if not path.exists():
             if (self.directory / "run").exists():
                 raise StateError(f"{path}: is not there, but a run is, whose answers nobody knows any more")
+            sync_folder(self.directory.parent)  # whoever made the directory may have ended before this
             self._write({"run": run.hex(), "step": 0, "question": "", "answer": ""})
             return 0, "", b""
         try:

@@ -74,6 +74,9 @@ class Sealer(Protocol):
     def seal(self, learner: Any, export: Export, account: Account) -> None:
         """Write the release where it is hidden until the account is closed."""
 
+    def holds(self, account: Account) -> bool:
+        """Whether a whole release of this account is sealed, which will be shown even if :meth:`seal` failed."""
+
     def settled(self) -> None:
         """Show what was sealed: the account is closed for good."""
 
@@ -277,7 +280,10 @@ class OfflineLearner(LedgeredModel):
         self._account = account
         released, failure = [0], None
         # any ending may depend on the rows: an error, a time limit; and a traceback may hold a model
-        account.attach(lambda: (n, released[0], square_up(guarantee.mu)))
+        # an error of the disk, or Ctrl-C, may come when the release is sealed and can be shown
+        account.attach(
+            lambda: (n, released[0] or int(seal is not None and seal.holds(account)), square_up(guarantee.mu))
+        )
         try:
             found = find(fixed, plan, outputs, source)
             export = Export(found.model, found.model, n, 1, guarantee, targets.classes)

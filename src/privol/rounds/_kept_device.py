@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -167,11 +168,8 @@ class _Journal:
         self.answered: dict[bytes, _Answered] = {}
 
     def __enter__(self) -> _Journal:
-        try:
+        with suppress(FileExistsError):
             os.mkdir(self._directory, 0o700)
-            sync_folder(self._directory.parent)
-        except FileExistsError:
-            pass
         self._file = AppendOnly(self._path)
         try:
             self._read()
@@ -189,6 +187,7 @@ class _Journal:
         self._file.begin(whole)
         lines = content[:whole].splitlines()
         if not lines:
+            sync_folder(self._directory.parent)  # whoever made the directory may have ended before this
             self._file.append(json.dumps(_FORMAT).encode() + b"\n")
             return
         try:

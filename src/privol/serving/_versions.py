@@ -118,10 +118,10 @@ class Registry:
         self._key: Ed25519PublicKey | None = None if public_key is None else public_key_of(public_key)
         if create and not self.path.exists():
             self.path.mkdir()
-            sync_folder(self.path.absolute().parent)
         if create and self.path.is_dir() and not is_registry(self.path):
             if any(found for found in self.path.iterdir() if not found.name.startswith(".")):
                 raise StateError(f"{self.path}: exists, is not empty, and is no registry: choose another directory")
+            sync_folder(self.path.absolute().parent)  # whoever made the directory may have ended before this
             text = json.dumps({"format": _FORMAT, "version": _VERSION}) + "\n"
             write_atomically(self.path / _INDEX, text.encode())
         self._check_index()
@@ -264,9 +264,8 @@ class Registry:
                 f"{os.fspath(run)}: the model is NOT PRIVATE, as its record says, and is published only if that is "
                 "allowed explicitly (allow_not_private)"
             )
-        if not folder.exists():
-            folder.mkdir(exist_ok=True)
-            sync_folder(self.path)
+        folder.mkdir(exist_ok=True)
+        sync_folder(self.path)  # also of what another process made, and ended
         with self._locked(folder):
             for left in folder.iterdir():  # of a process that was killed
                 if _DRAFT.fullmatch(left.name):

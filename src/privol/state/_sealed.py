@@ -89,6 +89,13 @@ class SealedRelease:
         write_atomically(folder / ACCOUNT, json.dumps(bound).encode(), mode=0o600)
         self._account = account
 
+    def holds(self, account: Account) -> bool:
+        """Whether a whole release of this account is sealed, which will be shown even if :meth:`seal` failed."""
+        if self.read() is None:
+            return False
+        bound = json.loads((self._files.folder / ACCOUNT).read_text(encoding="utf-8"))
+        return bool(bound["plan_id"] == account.plan_id)
+
     def settled(self) -> None:
         """Show what was sealed: its account is closed."""
         assert self._account is not None
