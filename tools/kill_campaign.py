@@ -20,7 +20,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -35,6 +34,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import kill_damage  # noqa: E402
+import kill_jobs  # noqa: E402
 import numpy as np  # noqa: E402
 from kill_jobs import DONE, FINISHED, OTHER_ROWS, REFUSED, STRUCK, TROUBLE, Case, Job, World  # noqa: E402
 from kill_kept import KEPT_THINGS, KeptCase, Thing  # noqa: E402
@@ -489,28 +489,16 @@ CLASSES: dict[str, tuple[str, Callable[[Campaign, Tally], None]]] = {
 }
 
 
-def commit_of() -> str:
-    command = ["git", "log", "-1", "--format=%h", "--", "src"]
-    found = subprocess.run(command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=False)
-    return found.stdout.strip()
-
-
 def tell(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
-
-
-def folder_in_memory() -> tempfile.TemporaryDirectory[str]:
-    """A kill loses nothing that the system has, and kill_layers simulates a loss of power."""
-    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    return tempfile.TemporaryDirectory(dir=base, prefix="privol-kills-")
 
 
 def run(names: list[str], share: float, seed: int, runs: tuple[str, ...] = ("*",)) -> list[Tally]:
     found = []
     for name in names:
-        with folder_in_memory() as folder:
+        with kill_jobs.folder_in_memory() as folder:
             words, strike = CLASSES[name]
-            tally = Tally(words, commit=commit_of())
+            tally = Tally(words, commit=kill_jobs.commit_of())
             began = time.perf_counter()
             rng = np.random.default_rng([seed, list(CLASSES).index(name)])
             strike(Campaign(Path(folder), share, rng, runs), tally)
@@ -527,7 +515,7 @@ def mutants(names: list[str], share: float, seed: int) -> list[Tally]:
     """Remove one sync after another: the layer that loses what was not synced must detect it."""
     found = []
     for mutant in names:
-        with folder_in_memory() as folder:
+        with kill_jobs.folder_in_memory() as folder:
             tally = Tally(f"without the sync of {mutant}")
             lost(Campaign(Path(folder), min(share, 0.1), np.random.default_rng(seed)), tally, mutant)
         tell(f"{tally.name}: {len(tally.violations)} violations in {tally.cases} runs")

@@ -13,7 +13,9 @@ import os
 import pickle
 import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -40,6 +42,8 @@ __all__ = [
     "Look",
     "Rows",
     "World",
+    "commit_of",
+    "folder_in_memory",
     "sha",
 ]
 
@@ -416,3 +420,15 @@ class Case:
         else:
             self.wrong(f"a run that was struck does not go on: status {status}")
         return status
+
+
+def commit_of() -> str:
+    command = ["git", "log", "-1", "--format=%h", "--", "src"]
+    found = subprocess.run(command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
+def folder_in_memory() -> tempfile.TemporaryDirectory[str]:
+    """A kill loses nothing that the system has, and kill_layers simulates a loss of power."""
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    return tempfile.TemporaryDirectory(dir=base, prefix="privol-kills-")

@@ -142,4 +142,4 @@ def test_a_schema_that_lets_users_have_more_rows_is_caught(forge):
     def change(record):
         record["inputs"] = {"schema": {"user": {"column": "who", "max_rows": 3}}}
 
-    assert forge("leader", change) == {"rows of users"}
+    assert forge("pure users", change) == {"rows of users"}

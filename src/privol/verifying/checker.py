@@ -405,7 +405,7 @@ def _together(run: Record, accounts: Sequence[_Account]) -> Iterator[Finding]:  
     yield Finding("delta", budget["delta"] == guarantee["delta"], f"{guarantee['delta']!r}")
     yield Finding("horizon", run.get("horizon") in (None, guarantee["horizon"]), f"{guarantee['horizon']:,} rows")
     caps = {(run.get("users") or {}).get("most_rows"), run["schema"].get("user", {}).get("max_rows")} - {None}
-    yield Finding("rows of users", caps <= {guarantee["rows_per_user"]}, str(guarantee["rows_per_user"]))
+    yield from (Finding("rows of users", cap <= (guarantee["rows_per_user"] or mp.inf), f"{cap}") for cap in caps)
     same = model.get("guarantee") == run["guarantee"] and (model["parameters"] == asked or "candidates" in asked)
     yield Finding("model.json", same or not model, "its guarantee and parameters" if model else "there is none")
     if "PrivateEncoder" in of:
