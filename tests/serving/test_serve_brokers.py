@@ -134,7 +134,7 @@ def test_messages_that_come_once_are_waited_for_too(tmp_path, monkeypatch):
             broker.add("visits", as_json(MORE), range(451, 951))
             wait_for(lambda: releases(known) == 9)
             assert ended(known, signal.SIGTERM) == OK
-        assert State("RUN").next_row() == 951
+        assert 901 <= State("RUN").next_row() <= 951  # behind the ninth release messages may be under way still
         assert PASSWORD not in text_of(known)
     finally:
         broker.close()
