@@ -5,11 +5,13 @@ distinguishes the runs as well as it can, and returns a lower bound with a state
 claim refutes it: the proof, the calibration or the code is wrong. ``docs/audit.md`` has the figures of everything that
 is shipped.
 
-:func:`audit_program` and :func:`audit_canaries` try to refute the claims of any other program, a callable or a command.
+:func:`audit_program` and :func:`audit_canaries` try to refute the claims of any other program, a callable or a command;
+:func:`disclosure` writes a refuted claim down for those who maintain it.
 """
 
 from ._audit import MECHANISMS, STATISTICS, Audit, audit, audit_black_box
 from ._canaries import CanaryAudit, audit_canaries
+from ._disclosure import disclosure
 from ._exact import exact_delta
 from ._neighbours import Domain, Pair
 from ._of_programs import ProgramAudit, audit_program
@@ -28,5 +30,6 @@ __all__ = [
     "audit_black_box",
     "audit_canaries",
     "audit_program",
+    "disclosure",
     "exact_delta",
 ]

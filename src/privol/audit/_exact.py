@@ -8,12 +8,19 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy.stats
 
-from .._validate import integer, number
+from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ._bounds import FloatArray
 
-__all__ = ["exact_delta", "exact_deltas"]
+__all__ = ["exact_delta", "exact_deltas", "stated"]
+
+#: Of scipy.stats, with a distribution function that is quick and accurate in both tails.
+_LAWS = (
+    "norm", "laplace", "logistic", "uniform", "expon", "cauchy", "t", "gumbel_r", "dlaplace", "geom", "binom",
+    "poisson",
+)  # fmt: skip
 
 
 def exact_delta(first: Any, second: Any, epsilon: float, *, cells: int = 200_000) -> float:
@@ -79,6 +86,36 @@ def exact_deltas(first: Any, second: Any, epsilons: Sequence[float], *, cells: i
     return found
 
 
+def stated(words: Any) -> Any:
+    """The distribution that a program states as a JSON value, in a form for :func:`exact_delta`.
+
+    InvalidParameter says what is wrong with it.
+    """
+    if not isinstance(words, dict) or {"probabilities", "law"}.isdisjoint(words):
+        raise InvalidParameter("it must be an object with probabilities or a law")
+    if "probabilities" in words:
+        if len(words) > 1:
+            raise InvalidParameter("probabilities must stand alone")
+        given = words["probabilities"]
+        for value in given.values() if isinstance(given, dict) else given if isinstance(given, list) else ():
+            number(probability=value, at_least=0.0)
+        _probabilities(given, "it")
+        return given
+    name, parameters = words["law"], {key: value for key, value in words.items() if key != "law"}
+    choice(_LAWS, law=name)
+    for key, value in parameters.items():
+        number(**{key: value})
+    try:
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            law = getattr(scipy.stats, name)(**parameters)
+            fits = bool(np.isfinite(law.ppf(0.5)))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidParameter(f"parameters of {name}: {error}") from None
+    if not fits:
+        raise InvalidParameter(f"{name} has no such parameters")
+    return law
+
+
 def _probabilities(given: Any, name: str) -> dict[Any, Any]:
     if not isinstance(given, (dict, Sequence, np.ndarray)) or isinstance(given, str):
         raise InvalidParameter(f"{name} must be probabilities or a distribution with cdf, found {given!r}")
@@ -99,7 +136,8 @@ def _tails(first: Any, second: Any, cells: int) -> list[tuple[FloatArray, FloatA
     """
     deep = -np.linspace(np.log(2.0), 600.0, cells // 16)  # logarithms of tails
     shares = np.concatenate([np.linspace(0.0, 1.0, cells // 3 + 2)[1:-1], np.exp(deep)])
-    edges = np.concatenate([quantile(shares) for one in (first, second) for quantile in (one.ppf, one.isf)])
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # no edge where a quantile is not finite
+        edges = np.concatenate([quantile(shares) for one in (first, second) for quantile in (one.ppf, one.isf)])
     edges = np.unique(edges[np.isfinite(edges)])
     return [
         (np.concatenate([[0.0], one.cdf(edges), [1.0]]), np.concatenate([[1.0], one.sf(edges), [0.0]]))

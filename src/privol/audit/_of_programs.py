@@ -334,13 +334,13 @@ def audit_program(
         raise InvalidParameter("there is no pair of neighbouring tables: domain has one row only, or sizes is empty")
     audited = program_of(program, name)
     distribution = getattr(program, "distribution", None)
-    if distribution is not None:
-        return _exactly(audited.title, distribution, chosen, claim, adjacency)
-    campaign = _Campaign(
-        audited, claim, domain, adjacency, failures, low_bits, rng,
-        deadline=None if seconds is None else time.monotonic() + seconds,
-    )  # fmt: skip
+    deadline = None if seconds is None else time.monotonic() + seconds
+    if distribution is not None and failures == "count":
+        raise InvalidParameter("failures must be 'raise' or 'skip' where the program states its distribution")
+    campaign = _Campaign(audited, claim, domain, adjacency, failures, low_bits, rng, deadline)
     try:
+        if distribution is not None:
+            return campaign.exactly(distribution, chosen)
         return campaign.audit(chosen, runs, error, confidence, search=pair is None)
     finally:
         audited.close()
@@ -356,27 +356,6 @@ def _claimed(epsilon: float | None, delta: float, mu: float | None) -> _Claim:
         raise InvalidParameter("epsilon and mu are two claims: audit one at a time")
     mu, delta = number(mu=mu, above=0.0, at_most=100.0), delta or 1e-5
     return _Claim(gdp_epsilon(mu, delta), delta, mu)
-
-
-def _exactly(
-    title: str, distribution: Callable[[FloatArray], Any], pairs: list[Pair], claim: _Claim, adjacency: str
-) -> ProgramAudit:
-    worst, excess, most = pairs[0], -math.inf, 0.0
-    for pair in pairs:
-        laws = distribution(pair.first.copy()), distribution(pair.second.copy())
-        points = claim.points()
-        *needed, there = exact_deltas(*laws, [*(point.epsilon for point in points), claim.epsilon], cells=8_000)
-        over = max(delta - point.delta for delta, point in zip(needed, points, strict=True))
-        if over > excess:
-            worst, excess = pair, over
-        most = max(most, there)
-    refuted = excess > 1e-9  # far above the rounding errors of distribution functions
-    return ProgramAudit(
-        program=title, adjacency=adjacency, epsilon=claim.epsilon, delta=claim.delta, mu=claim.mu, refuted=refuted,
-        log_evidence=math.inf if refuted else 0.0, error=0.0, epsilon_refuted=0.0, mu_refuted=None, epsilon_lower=0.0,
-        mu_lower=0.0, confidence=1.0, runs=0, stages=0, pairs=len(pairs), pair=worst, event="", counts=(0, 0, 0),
-        exact=most, skipped=(), remark="",
-    )  # fmt: skip
 
 
 @dataclass
@@ -427,10 +406,7 @@ class _Campaign:
         try:
             self.run(watched, runs)
         except ProgramFailure as failure:
-            if self.failures == "raise":
-                failure.add_note(f"on {pair.sentence()}; other sizes, or failures='skip', leave such tables out")
-                raise
-            self.skipped.append(str(failure))
+            self._failed(pair, failure)
             return None
         self.judge(watched)
         return watched
@@ -446,7 +422,7 @@ class _Campaign:
             watched = self._tried(pair, first)
             alive += [watched] if watched else []
         if not alive:
-            raise ProgramFailure(f"{self.program.title!r} fails on all pairs of tables; the first: {self.skipped[0]}")
+            raise self._fails_everywhere()
         if len(alive) == 1:
             return alive
         alive.sort(key=lambda w: -w.value)
@@ -513,6 +489,50 @@ class _Campaign:
             event="" if event is None else event.sentence(), counts=counts, exact=None, skipped=tuple(self.skipped),
             remark=self._remark(alive),
         )  # fmt: skip
+
+    def exactly(self, distribution: Callable[[FloatArray], Any], pairs: list[Pair]) -> ProgramAudit:
+        """What the known distributions on these pairs say."""
+        worst, excess, most = None, -math.inf, 0.0
+        points = self.claim.points()
+        epsilons = [*(point.epsilon for point in points), self.claim.epsilon]
+        for pair in pairs:
+            if worst is not None and self._late():
+                break
+            self.tried += 1
+            try:
+                laws = distribution(pair.first.copy()), distribution(pair.second.copy())
+            except ProgramFailure as failure:
+                self._failed(pair, failure)
+                continue
+            try:
+                *needed, there = exact_deltas(*laws, epsilons, cells=8_000)
+            except InvalidParameter as error:
+                where = f"{self.program.title!r} stated distributions that cannot be compared, on {pair.sentence()}"
+                raise ProgramFailure(f"{where}: {error}") from error
+            over = max(delta - point.delta for delta, point in zip(needed, points, strict=True))
+            if over > excess:
+                worst, excess = pair, over
+            most = max(most, there)
+        if worst is None:
+            raise self._fails_everywhere()
+        refuted = excess > 1e-9  # far above the rounding errors of distribution functions
+        return ProgramAudit(
+            program=self.program.title, adjacency=self.adjacency, epsilon=self.claim.epsilon, delta=self.claim.delta,
+            mu=self.claim.mu, refuted=refuted, log_evidence=math.inf if refuted else 0.0, error=0.0,
+            epsilon_refuted=0.0, mu_refuted=None, epsilon_lower=0.0, mu_lower=0.0, confidence=1.0, runs=0, stages=0,
+            pairs=self.tried, pair=worst, event="", counts=(0, 0, 0), exact=most, skipped=tuple(self.skipped),
+            remark="",
+        )  # fmt: skip
+
+    def _failed(self, pair: Pair, failure: ProgramFailure) -> None:
+        """Leave a pair out, or raise the error."""
+        if self.failures == "raise":
+            failure.add_note(f"on {pair.sentence()}; other sizes, or failures='skip', leave such tables out")
+            raise failure
+        self.skipped.append(str(failure))
+
+    def _fails_everywhere(self) -> ProgramFailure:
+        return ProgramFailure(f"{self.program.title!r} fails on all pairs of tables; the first: {self.skipped[0]}")
 
     def _bound(
         self, lower: list[float], event: Event, before: list[FloatArray], batch: list[FloatArray], risk: float

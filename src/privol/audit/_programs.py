@@ -11,8 +11,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +24,7 @@ from .._validate import choice, number
 from .._vocabulary import ROW_FORMATS
 from ..errors import InvalidParameter, ProgramFailure
 from ._bounds import FloatArray
+from ._exact import stated
 
 __all__ = ["Called", "Command", "Program", "joined", "program_of"]
 
@@ -131,6 +132,12 @@ class Command:
     ``{"rows": [[...], ...], "runs": 500}``, and answers each with as many lines as there are ``runs``: each of them is
     all that one run on these rows releases. It has to flush its output, and to draw noise anew for each run.
 
+    With ``exact`` it is not run: it answers ``{"rows": [[...], ...], "distribution": true}`` with one line that states
+    the distribution of what it releases: ``{"probabilities": [0.25, 0.75]}``, the same with an object of outcomes and
+    their probabilities, or ``{"law": "laplace", "loc": 3.0, "scale": 1.0}`` for one number. Laws are those of
+    scipy.stats, with its parameters: norm, laplace, logistic, uniform, expon, cauchy, t, gumbel_r, dlaplace, geom,
+    binom, poisson.
+
     Parameters
     ----------
     command : str or sequence of str
@@ -140,6 +147,8 @@ class Command:
         A row as a JSON list, or as numbers between commas; requests are JSON always.
     requests : bool, default=False
         Whether the program answers requests.
+    exact : bool, default=False
+        Whether it answers them with distributions.
     timeout : float, default=60.0
         Seconds that the program may take for its answer, above 0: for each run, or for each request.
     random_state : None or int
@@ -148,7 +157,7 @@ class Command:
     Raises
     ------
     InvalidParameter
-        If the command is empty, or a parameter is out of its range.
+        If the command is empty, a parameter is out of its range, or ``exact`` is given without ``requests``.
 
     Notes
     -----
@@ -162,11 +171,14 @@ class Command:
     requests: bool = False
     timeout: float = 60.0
     random_state: int | None = None
+    exact: bool = False
     title: str = field(init=False)
 
     def __post_init__(self) -> None:
         choice(ROW_FORMATS, rows=self.rows)
         self.timeout = number(timeout=self.timeout, above=0.0)
+        if self.exact and not self.requests:
+            raise InvalidParameter("exact applies to commands that answer requests: set requests=True")
         try:
             self.words = shlex.split(self.command) if isinstance(self.command, str) else list(self.command)
         except ValueError as error:
@@ -183,16 +195,39 @@ class Command:
 
     def released(self, rows: FloatArray, runs: int) -> list[FloatArray]:
         """Return the releases of ``runs`` runs on these rows, one vector each; ProgramFailure if the program fails."""
-        said = f"{self.title!r}, given {_of(rows)},"
+        said = self._said(rows)
+        if self.exact:
+            raise InvalidParameter(f"{self.title!r} states distributions (exact=True): this audit needs runs")
         if not self.requests:
             text = "".join(self._line(row) + "\n" for row in rows)
             return [_checked(self._once(text, said), said) for _ in range(runs)]
+        with self._asked({"rows": rows.tolist(), "runs": runs}, runs, said) as lines:
+            return [_checked(_parsed(line, said), said) for line in lines]
+
+    @property
+    def distribution(self) -> Callable[[FloatArray], Any] | None:
+        """With ``exact``: a function from rows to the distribution that the program states for them."""
+        return self._stated if self.exact else None
+
+    def _stated(self, rows: FloatArray) -> Any:
+        said = self._said(rows)
+        with self._asked({"rows": rows.tolist(), "distribution": True}, 1, said) as (line,):
+            try:
+                return stated(json.loads(line))
+            except (ValueError, RecursionError, InvalidParameter) as error:
+                found = str(error) if isinstance(error, InvalidParameter) else "no JSON"
+                raise ProgramFailure(f"{said} stated no distribution: {found}: {line.strip()[:_SHOWN]!r}") from None
+
+    def _said(self, rows: FloatArray) -> str:
+        return f"{self.title!r}, given {_of(rows)},"
+
+    @contextmanager
+    def _asked(self, request: dict[str, Any], lines: int, said: str) -> Iterator[list[str]]:
+        """The lines that answer a request; if they are wrong, the program is ended."""
         if self._server is None:
             self._server = _Server(self._started(), said)
-        request = json.dumps({"rows": rows.tolist(), "runs": runs})
         try:
-            lines = self._server.answer(request, runs, self.timeout, said)
-            return [_checked(_parsed(line, said), said) for line in lines]
+            yield self._server.answer(json.dumps(request), lines, self.timeout, said)
         except ProgramFailure:
             self.close()
             raise

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._files import write_atomically
 from .._vocabulary import PROGRAM_FAILURES, ROW_FORMATS
 from ..errors import InvalidParameter, StreamError
 from .outputs import printing
@@ -48,14 +49,20 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
                                 "help": "Of a command: each row as a JSON list, or as numbers between commas.  "
                                         "[default: json]"}),
     (("--requests",), {"is_flag": True, "help": "Of a command: it stays and answers requests, each for many runs."}),
+    (("--exact",), {"is_flag": True, "help": "Of a command with --requests: it states the distribution of what it "
+                                             "releases, and is not run."}),
     (("--timeout",), {"type": float, "help": "Of a command: seconds for a run, or for a request.  [default: 60]"}),
     (("--canaries",), {"is_flag": True, "help": "Of a program: one run, with a row along each column that is in its "
                                                 "table or not; it has to release a value for each column."}),
+    (("--report",), {"type": click.Path(dir_okay=False, path_type=Path), "metavar": "FILE",
+                     "help": "Of a program: if its claim is refuted, write all that its maintainers need to check it "
+                             "to this Markdown file. Send it to them in private first."}),
+    (("--source",), {"metavar": "TEXT", "help": "With --report: where the claim is stated."}),
 )  # fmt: skip
 
 _NAMES = {
     "command", "callable_", "mu", "columns", "norm", "sizes", "tables", "pairs", "seconds", "error", "low_bits",
-    "failures", "row_format", "requests", "timeout", "canaries",
+    "failures", "row_format", "requests", "exact", "timeout", "canaries", "report", "source",
 }  # fmt: skip
 _SHARED = {"epsilons", "delta", "adjacency", "runs", "confidence", "seed", "as_json"}
 _FLAGS = {"callable_": "--callable", "columns": "--column", "tables": "--table", "row_format": "--rows"}
@@ -94,8 +101,12 @@ def _flag(name: str) -> str:
 
 
 def _audited(given: dict[str, Any], shared: dict[str, Any]) -> bool:
-    from ..audit import audit_canaries, audit_program
+    from ..audit import audit_canaries, audit_program, disclosure
 
+    if "source" in given and "report" not in given:
+        raise click.UsageError("--source is for --report")
+    if "report" in given and not given["report"].absolute().parent.is_dir():
+        raise click.UsageError(f"--report: there is no folder {given['report'].parent}")
     epsilons = shared["epsilons"]
     if len(epsilons) > 1:
         raise click.UsageError("a program has one claim: give --epsilon once")
@@ -118,10 +129,17 @@ def _audited(given: dict[str, Any], shared: dict[str, Any]) -> bool:
             claim["sizes"] = _numbers(given["sizes"], "--sizes", int)
         claim["tables"] = [_table(path) for path in given.get("tables", ())]
         found = audit_program(program, domain=domain, **claim)
+    report: Path | None = given.get("report")
+    if report is not None and found.refuted:
+        write_atomically(report, disclosure(found, source=given.get("source", "")).encode())
     with printing():
-        click.echo(
-            json.dumps({"audits": [found.to_record()]}, allow_nan=False) if shared["as_json"] else found.sentence()
-        )
+        if shared["as_json"]:
+            click.echo(json.dumps({"audits": [found.to_record()]}, allow_nan=False))
+        else:
+            click.echo(found.sentence())
+            if report is not None:
+                written = f"A report for its maintainers: {report}." if found.refuted else f"{report} is not written."
+                click.echo(written)
     return bool(found.refuted)
 
 
@@ -186,7 +204,7 @@ def _table(path: Path) -> Any:
 def _program(given: dict[str, Any], seed: int | None) -> Any:
     from ..audit import Command
 
-    words = {"row_format": "rows", "requests": "requests", "timeout": "timeout"}
+    words = {"row_format": "rows", "requests": "requests", "exact": "exact", "timeout": "timeout"}
     of_command = {word: given[name] for name, word in words.items() if name in given}
     if "command" in given:
         return Command(given["command"], random_state=seed, **of_command)

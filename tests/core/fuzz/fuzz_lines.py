@@ -27,6 +27,7 @@ from fuzz_targets import Targets, drive
 
 from privol import DOLA, DPFTRL, SparseDOLA
 from privol.arena.specs import Spec, load_specs
+from privol.audit._exact import exact_delta, stated
 from privol.audit._programs import _checked, _parsed
 from privol.errors import PrivolError
 from privol.readers import http_files
@@ -93,6 +94,12 @@ def _made() -> dict[str, Any]:
 _CONTENT = b"a,y\n1,0\n2,1\n3,0\n"
 _HEAD = b'HTTP/1.1 206 Partial Content\r\nETag: "x"\r\nContent-Range: bytes %d-%d/16\r\nContent-Length: %d\r\n\r\n%s'
 _BREAK = b"\n--\n"
+_LAWS = b"""{"law": "laplace", "loc": 3.0, "scale": 1.0}
+{"law": "dlaplace", "a": 0.5}
+{"law": "binom", "n": 9, "p": 0.3}
+{"probabilities": [0.25, 0.75]}
+{"probabilities": {"a": 0.5, "b": 0.5}}
+"""
 
 
 def _part(first: int, last: int, cut: int | None = None) -> bytes:
@@ -110,7 +117,12 @@ def seeds(kind: str) -> list[bytes]:
             _BREAK.join([b"HTTP/1.0 200 OK\r\nLast-Modified: x\r\nContent-Length: 1\r\n\r\n1"] * 2),
         ]  # fmt: skip
     if kind == "audit":
-        return [b"[0.5, -1e-3]\n2\n", b'{"model": {"coef": [1, 2.5], "intercept": true}, "n": [[], [3]]}\n', b"1e308\n"]
+        return [
+            _LAWS,
+            b"[0.5, -1e-3]\n2\n",
+            b'{"model": {"coef": [1, 2.5], "intercept": true}, "n": [[], [3]]}\n',
+            b"1e308\n",
+        ]
     if kind == "specs":
         return [
             b'[[stream]]\nname = "a"\nfile = "a.csv"\ntarget = -1\nheader = true\nsep = ";"\norder = "shuffled"\n',
@@ -280,9 +292,13 @@ def check_web(data: bytes, folder: Path) -> None:
 
 
 def check_audit(data: bytes, folder: Path) -> None:
-    """A line of a program is finite numbers, or an error of the program."""
+    """A line of a program is finite numbers, or a distribution, or an error of the program."""
     for line in data.split(b"\n"):
-        if line.strip():
+        if b"law" in line or b"probabilities" in line:
+            with suppress(ValueError, RecursionError):  # no JSON
+                found = stated(json.loads(line.decode("utf-8", "replace")))
+                assert exact_delta(found, found, 0.1, cells=100) < 1e-9
+        elif line.strip():
             vector = _checked(_parsed(line.decode("utf-8", "replace"), "it"), "it")
             assert len(vector)
             assert np.isfinite(vector).all()
