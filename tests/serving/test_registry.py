@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -221,6 +222,41 @@ def test_what_an_earlier_call_could_not_sync_is_synced_before_a_version_is_publi
     broken = False
     registry.publish(run, "risk")
     assert synced[2:4] == [folder] * 2
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS])
+def test_a_version_that_is_read_stays_after_a_loss_of_power(number, tmp_path, run, monkeypatch):
+    """Its publisher may have ended between rename and sync: the number would then go to another version."""
+    folder, real, synced, fails = tmp_path / "models", _versions.sync_folder, [], False
+
+    def sync_folder(path):
+        synced.append(path)
+        if fails:
+            raise OSError(number, os.strerror(number))
+        real(path)
+
+    monkeypatch.setattr(_versions, "sync_folder", sync_folder)
+    rename = os.rename
+
+    def rename_and_break(*args):
+        nonlocal fails
+        rename(*args)
+        fails = True
+
+    publisher = Registry(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(_versions.os, "rename", rename_and_break)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            publisher.publish(run, "risk")
+    reader = Registry(folder, create=False)
+    assert synced.pop() == folder / "risk"
+    if number == errno.EIO:
+        with pytest.raises(StateError, match=r"000001: its name cannot be synced to the disk: Input/output error"):
+            reader.version("risk", 1)
+        fails = False
+    assert [reader.version("risk", 1).number for _ in range(2)] == [1, 1]
+    assert synced[-1] == folder / "risk"
+    assert len(synced) == (4 if number == errno.EIO else 3)  # once for each version
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path, run):

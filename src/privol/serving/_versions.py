@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -116,6 +117,7 @@ class Registry:
     ) -> None:
         self.path = Path(path)
         self._key: Ed25519PublicKey | None = None if public_key is None else public_key_of(public_key)
+        self._settled: set[Path] = set()
         if create and not self.path.exists():
             self.path.mkdir()
         if create and self.path.is_dir() and not is_registry(self.path):
@@ -217,7 +219,22 @@ class Registry:
             card = json.loads(content[_CARD])
         except (ValueError, RecursionError) as error:
             raise StateError(f"{folder / _CARD}: is no JSON, allowed is a model card: {error}") from error
+        self._settle(folder)
         return Version(name, at, folder, published, digest, signature is not None, card), content
+
+    def _settle(self, version: Path) -> None:
+        """Sync the name of a version, once: its publisher may have ended between rename and sync.
+
+        A loss of power would take it, and its number would go to another one.
+        """
+        if version in self._settled:
+            return
+        try:
+            sync_folder(version.parent)
+        except OSError as error:
+            if error.errno not in {errno.EROFS, errno.EINVAL}:  # no disk of ours, and nothing to write
+                raise StateError(f"{version}: its name cannot be synced to the disk: {error.strerror}") from error
+        self._settled.add(version)
 
     # ---- writing ---------------------------------------------------------------------------------------------
 
