@@ -10,6 +10,7 @@ import fuzz_doors
 import fuzz_kept
 import fuzz_lines
 import fuzz_records
+import fuzz_small
 import fuzz_streams
 import pytest
 from places import ROOT
@@ -105,7 +106,7 @@ def test_what_is_nested_too_deep_or_has_too_many_digits_is_refused(tmp_path, kin
 
 RECORDS = {
     kind: each
-    for each in (fuzz_records.TARGETS, fuzz_doors.TARGETS, fuzz_lines.TARGETS, fuzz_kept.TARGETS)
+    for each in (fuzz_records.TARGETS, fuzz_doors.TARGETS, fuzz_lines.TARGETS, fuzz_kept.TARGETS, fuzz_small.TARGETS)
     for kind in each.checks
 }
 #: Directories that are laid out for each input.

@@ -15,12 +15,13 @@ import numpy as np
 
 from .. import __version__
 from .._files import write_atomically
+from .._validate import integer
 from .._values import labels_of
 from ..calibration import epsilon_of
 from ..encoding import PrivateEncoder
 from ..encoding.phases import EncodingPlan
 from ..encoding.schema import Schema
-from ..errors import InvalidParameter, StateError
+from ..errors import InvalidParameter, PrivolError, StateError
 from ..guarantees import Guarantee
 from ..learners.views import Keeper
 from ..ledger import Ledger
@@ -30,6 +31,7 @@ __all__ = ["Directory", "describe_encoding", "describe_shown", "encoding_of", "l
 
 _FORMAT, _VERSION = "privol.estimator", 1
 _ENCODING = "encoding.json"
+_COUNTED = ("dropped", "uncrossed")
 # Excluded: an object of this process, and a seed that would reveal the noise.
 _LEFT_OUT = "ledger", "random_state"
 
@@ -172,6 +174,10 @@ def describe_encoding(encoder: PrivateEncoder) -> dict[str, Any]:
 def _restore(encoder: PrivateEncoder, record: Mapping[str, Any]) -> None:
     encoder.schema_ = Schema.from_record(record["schema"])
     plan: dict[str, Any] = {name: math.inf if value == "inf" else value for name, value in record["plan"].items()}
+    for phase in ("labels", "kinds", "coarse", "fine", "features"):
+        integer(**{phase: plan[phase]}, at_least=0)
+    if not isinstance(record["reused"], bool) or not all(isinstance(record[name], dict) for name in _COUNTED):
+        raise TypeError("reused must be a truth value, and dropped and uncrossed must be objects")
     encoder.plan_, encoder.reused_ = EncodingPlan(**plan), record["reused"]
     encoder.model_epsilon_ = float(record["model_epsilon"])
     encoder.dropped_, encoder.uncrossed_ = record["dropped"], record["uncrossed"]
@@ -212,8 +218,8 @@ def encoding_of(
         If the directory holds other parameters, another ledger, another version or other rows.
     """
     directory = checkpoint.directory
-    file, parameters = directory / _ENCODING, parameters_of(model)
-    own: dict[str, Any] = {"estimator": type(model).__name__, "parameters": parameters}
+    file = directory / _ENCODING
+    own: dict[str, Any] = {"estimator": type(model).__name__, "parameters": parameters_of(model)}
     checkpoint.check_promise(None if model.ledger is None else ledger)  # nobody else learns here from now on
     if not file.exists():
         stream = learn()
@@ -226,24 +232,10 @@ def encoding_of(
         text = json.dumps({**record, "sha256": _digest(record)}, indent=1, allow_nan=False)
         write_atomically(file, text.encode() + b"\n")
         return found, stream
-    try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-        if record.pop("sha256") != _digest(record):
-            raise ValueError("its checksum is another")
-        found = record["encoding"]
-        known = (record["format"], record["version"], record["privol"]) == (_FORMAT, _VERSION, __version__)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise StateError(f"{file}: cannot be read: {error!r}") from error
-    if not known:
-        raise StateError(f"{file}: was written by another version of privol, and can be resumed only with it")
-    if any(record[name] != value for name, value in own.items()):
-        before = record["parameters"]
-        names = [name for name, value in parameters.items() if before.get(name) != value] or ["the class"]
-        raise StateError(f"{directory}: the run in this directory has other parameters ({', '.join(names)})")
+    found = restored(file, encoder, own)
     account = next((account for account in ledger.accounts if account.plan_id == found["plan_id"]), None)
     if account is None or account.facts.get("included"):
         raise StateError(f"{directory}: the ledger has no account of the encoding in this directory")
-    _restore(encoder, found)
     encoder.ledger_, encoder.account_ = ledger, account
     if encoder.reused_:  # all rows are in both parts and pay for both
         return dict(found), _opened(data, words, encoder, 1)
@@ -255,6 +247,30 @@ def encoding_of(
         stream.brings_rest()
     checkpoint.expect_taught(partial(_taught, data, words, encoder) if stream.repeatable else None)
     return dict(found), stream
+
+
+def restored(file: Path, encoder: PrivateEncoder, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Give an encoder what an earlier process has learnt, and return it; StateError if it is not of this estimator."""
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+        if record.pop("sha256") != _digest(record):
+            raise ValueError("its checksum is another")
+        found: dict[str, Any] = record["encoding"]
+        known = (record["format"], record["version"], record["privol"]) == (_FORMAT, _VERSION, __version__)
+        others = [name for name, value in own["parameters"].items() if record["parameters"].get(name) != value]
+        other = record["estimator"] != own["estimator"] or record["parameters"] != own["parameters"]
+        if known and not other:
+            _restore(encoder, found)
+    except (
+        OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, PrivolError,
+    ) as error:  # fmt: skip
+        raise StateError(f"{file}: cannot be read: {error!r}") from error
+    if not known:
+        raise StateError(f"{file}: was written by another version of privol, and can be resumed only with it")
+    if other:
+        names = ", ".join(others or ["the class"])
+        raise StateError(f"{file.parent}: the run in this directory has other parameters ({names})")
+    return found
 
 
 def _digest(record: Mapping[str, Any]) -> str:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 RESULTS, INDEX = "results.json", "index.md"
-_SHOWN = {"name", "file", "what", "quick", "verdict", "how", "why"}  # of a result, in the index
+#: Of a result, in the index.
+_SHOWN = {"name": str, "file": str, "what": str, "quick": bool, "verdict": str, "how": str, "why": str}
 
 
 @click.command()
@@ -182,7 +183,7 @@ def _records(place: Path) -> list[dict[str, Any]]:
             record = json.loads(path.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
             raise StreamError(f"{path} is no result of privol reproduce ({error}): choose another --out") from error
-        if not isinstance(record, dict) or not record.keys() >= _SHOWN:
+        if not isinstance(record, dict) or not all(isinstance(record.get(name), kind) for name, kind in _SHOWN.items()):
             raise StreamError(f"{path} is no result of privol reproduce: choose another --out")
         records.append(record)
     return records

@@ -15,6 +15,8 @@ from ._unbegun import Unbegun, as_begun
 
 __all__ = ["Joined"]
 
+_KEY_BYTES = 32
+
 
 class Joined:
     """The accounts that stand beside a kept run's own, such as that of private metrics.
@@ -78,7 +80,10 @@ class Joined:
             try:
                 record = json.loads(path.read_text(encoding="utf-8"))
                 found[path.stem] = {"plan_id": str(record["plan_id"]), "settings": record["settings"]}
-                found[path.stem]["key"] = bytes.fromhex(record["key"]).hex()
+                key = bytes.fromhex(record["key"])
+                if len(key) != _KEY_BYTES:
+                    raise ValueError(f"the key has {len(key)} bytes, allowed are {_KEY_BYTES}")
+                found[path.stem]["key"] = key.hex()
             except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
                 raise StateError(f"{path} cannot be read: {error!r}") from error
         return found
