@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import dis
+import json
 import signal
 import sys
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from privol import PIGD
+from privol.errors import StateError
+from privol.ledger import Ledger
 from privol.state import State, load_model
 from privol.state._beside import Beside
 from privol.state._endings import Finished
+from privol.state._joined import Joined
 
 OWN = "_beside.py", "_silence.py", "privol/_files.py", "threading.py", "futures/thread.py", "futures/_base.py"
 N = 120
@@ -117,3 +121,13 @@ def test_jobs_are_done_in_their_order_and_errors_reach_the_caller():
     with pytest.raises(OSError, match="no room"):
         beside.call(fails).result()
     beside.stop()
+
+
+@pytest.mark.parametrize("key", ["", "00" * 31, "00" * 33, "zz" * 32, 7])
+def test_a_key_beside_a_run_has_its_length(key, tmp_path):
+    """A shorter one would be a noise that others can guess."""
+    (tmp_path / "metrics.key").write_text(json.dumps({"key": key, "plan_id": "a", "settings": {}}))
+    with closing(Ledger(epsilon=1.0, delta=1e-6)) as ledger, pytest.raises(StateError, match=r"metrics\.key cannot be"):
+        Joined(tmp_path).known(ledger)
+    (tmp_path / "metrics.key").write_text(json.dumps({"key": "00" * 32, "plan_id": "a", "settings": {}}))
+    assert Joined(tmp_path).known(Ledger(epsilon=1.0, delta=1e-6)) == []
