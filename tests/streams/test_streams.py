@@ -373,6 +373,9 @@ def test_ranges(tmp_path):
         ("[1, 2]", "must hold"),
         ('{"a": [0, 1' + 400 * "0" + "]}", "feature 'a' must be finite low < high"),  # an integer beyond the doubles
         ('{"a": 3}', "feature 'a' must be finite low < high"),
+        ('{"a": "12"}', "feature 'a' must be finite low < high, found '12'"),  # two digits are no pair
+        ('{"a": [false, true]}', "feature 'a' must be finite low < high"),
+        ('{"a": ["0", "1"]}', "feature 'a' must be finite low < high"),
     ):
         (tmp_path / "bad.json").write_text(content)
         with pytest.raises((StreamError, InvalidParameter), match=words):

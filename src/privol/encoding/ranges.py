@@ -154,7 +154,7 @@ def _feature(key: Any, n_features: int, names: tuple[str, ...] | None) -> int:
 
 def _pair(pair: Any, feature: str | int) -> tuple[float, float]:
     try:
-        low, high = (float(v) for v in pair)
+        low, high = (math.nan if isinstance(v, (str, bytes, bool)) else float(v) for v in pair)  # "12" is no pair
     except (TypeError, ValueError, OverflowError):  # the last: an integer beyond the doubles
         low = high = math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
