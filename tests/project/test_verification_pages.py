@@ -31,7 +31,7 @@ def reach():
 
 @pytest.fixture(scope="module")
 def drivers(reach):
-    from verification.__main__ import DRIVERS
+    from verification.eva import DRIVERS
 
     return DRIVERS
 
@@ -139,3 +139,27 @@ def test_a_constant_without_a_source_is_noticed():
 def test_versions_of_the_tools_are_stated():
     for tool in (r"Z3 \d+\.\d+\.\d+", r"Frama-C \d+\.\d+", r"Coq \d+\.\d+\.\d+"):
         assert re.search(tool, PAGE.read_text())
+
+
+def test_every_loop_of_the_kernels_has_its_bounds_on_the_page():
+    """A loop that is new or has another condition was not measured: python -m verification.loops."""
+    from verification import loops
+
+    page = loops.PAGE.read_text(encoding="utf-8")
+    assert loops.listed(page) == [(each.file, each.head) for each in loops.all_loops()]
+    rows = [line for line in page.splitlines() if line.startswith(("| `for", "| `while"))]
+    assert sum(not line.endswith("| none |") for line in rows) == int(re.search(r"(\d+) of \d+ loops", page)[1]) > 300
+
+
+def test_shown_counters_become_ranges():
+    from verification.loops import range_of, values_of
+
+    told = "[eva] a.c:1: Frama_C_show_each_7_: {0; 1}, {{ &text + [2..8] }}\n"
+    told += "[eva] b.c:2: Frama_C_show_each_8_: [0..5],\n  {3}\n"
+    assert list(values_of(told)) == [(7, ["{0; 1}", "{{ &text + [2..8] }}"]), (8, ["[0..5]", "{3}"])]
+    for shown, words in {
+        "{0; 4; 2}": "0 to 4", "[-3..8],1%4": "-3 to 8", "{7}": "7", "[--..9]": "any", "[-0. .. 1.5]": "any",
+        "{{ &text + {1; 6} }}": "1 to 6, in its array", "{{ &text }}": "0, in its array",
+        "{{ &t[3] }}": "3, in its array", "{{ &t[0] + [0..--] }}": "any",
+    }.items():  # fmt: skip
+        assert str(range_of(shown)) == words
