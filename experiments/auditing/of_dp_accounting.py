@@ -172,9 +172,9 @@ def best_law(noise, mean):
     return law
 
 
-def response_law(noise, answers):
+def response_law(noise, count):
     """How many answers are 1, each of which is drawn anew with probability ``noise``; of a row of 0 always."""
-    return lambda rows: {"law": "binom", "n": answers, "p": 0.5 + 0.5 * (1.0 - noise) * float(rows[0, 0])}
+    return lambda rows: {"law": "binom", "n": count, "p": 0.5 + 0.5 * (1.0 - noise) * float(rows[0, 0])}
 
 
 def steps_of(event, steps):
@@ -193,14 +193,7 @@ CASES = {
     "pld, four steps": case("pld", 0.25, 0.6, 4),
     "rdp, four steps": case("rdp", 0.25, 0.6, 4),
     **controls(
-        all_rows,
-        "a Gaussian sum",
-        low=(-1.0,),
-        high=(1.0,),
-        epsilon=None,
-        mu=1.0,
-        adjacency="add_remove",
-        sizes=(0,),
+        all_rows, "a Gaussian sum", low=(-1.0,), high=(1.0,), epsilon=None, mu=1.0, adjacency="add_remove", sizes=(0,),
         runs=8_000,
     ),
     "canaries, pld, eight steps": canaries("pld", 0.5, 4.0, 8),
@@ -215,7 +208,7 @@ CASES = {
         lambda dp: dp.get_sigma_gaussian(epsilon=1.0, delta=SMALL), "get_sigma_gaussian(1, delta)"
     ),
     **exact_controls(),
-}
+}  # fmt: skip
 for KIND in ("pld", "rdp"):
     CASES |= {
         f"exact, {KIND}, one step": exact(KIND, lambda dp: dp.GaussianDpEvent(1.0), gaussian_law(1.0, 1)),

@@ -43,7 +43,7 @@ def of_many_numbers(make):
     def made():
         import opendp.prelude as dp
 
-        dp.enable_features("contrib", "floating-point")
+        dp.enable_features("contrib", "floating-point", "honest-but-curious")
         measurement = make(dp)
         return each(lambda rows: measurement(rows.sum(axis=0).tolist()))
 
@@ -282,6 +282,7 @@ CASES = {
         lambda dp: (dp.m.make_noisy_max(*scores(dp), dp.zero_concentrated_divergence(), scale=2.0), 1.0),
         chosen(2.0, True), "zCDP", low=(-1.0,),
     ),
+    # known: https://github.com/opendp/opendp/issues/2922; delta is what the map returns beside epsilon
     "exact, counts above a threshold": exact(
         lambda dp: (dp.m.make_laplace_threshold(*histogram(dp), scale=1.0, threshold=8), (1, 1, 1)), counted(1.0, 8),
         "approximate", delta=0.00024524283193794183, adjacency="add_remove", sizes=(0, 1, 2, 6, 7, 8),

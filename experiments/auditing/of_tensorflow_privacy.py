@@ -152,6 +152,7 @@ CASES = {
         budget, "tensorflow_privacy: compute_noise", "exact", low=(-1.0,), delta=DELTA, adjacency="add_remove",
         sizes=(0, 1),
     ),
+    # known: an approximation by the central limit theorem, arXiv 2106.02848
     "exact, gdp, half of the rows": exact(
         gdp(1.0, 5, 10), lambda rows: cells(samples(rows, 0.5), 1.0), "gdp_accountant.compute_eps_poisson"
     ),
