@@ -88,7 +88,7 @@ def audited(
             case = {**case, "epsilon": computed(library, python, name)}
         found = audit(command, case, seconds, random_state=seed, name=title)
         record = found.to_record()
-    except PrivolError as error:
+    except (PrivolError, subprocess.TimeoutExpired) as error:
         record = {"program": title, "failed": "; ".join([str(error), *getattr(error, "__notes__", ())])}
     told = {"kind": case["kind"], "claim": case["source"], "expected": case["expected"]}
     took = {"seconds": time.perf_counter() - start, "processor_seconds": processor_seconds() - before}
@@ -165,9 +165,7 @@ def main() -> int:
                 options.out.write_text(json.dumps({"audits": records}, indent=1) + "\n", encoding="utf-8")
         print(summary(told, records[first:]), file=sys.stderr, flush=True)
     if options.report:
-        print(
-            f"reports of claims that fall: {reports}; they belong to the maintainers first", file=sys.stderr, flush=True
-        )
+        print(f"reports, which belong to the maintainers first: {reports}", file=sys.stderr, flush=True)
     if not options.out:
         json.dump({"audits": records}, sys.stdout, indent=1)
     return 6 if any(map(is_wrong, records)) else 0

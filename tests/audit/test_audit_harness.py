@@ -109,7 +109,7 @@ def test_claims_that_fall_are_written_down_for_maintainers(tmp_path, monkeypatch
     assert "its page" in text
     assert "wrong of unknown version" in text
     printed = capsys.readouterr()
-    assert "reports of claims that fall: 1; they belong to the maintainers first" in printed.err
+    assert "reports, which belong to the maintainers first: 1" in printed.err
     assert "3 of 5 cases audited (0 by many runs, 0 by canaries in one run, 3 exactly)" in printed.err
     records = json.loads(printed.out)["audits"]
     assert [record.get("refuted") for record in records] == [True, True, False, None, None, False]
