@@ -91,8 +91,9 @@ def canaries(kind, probability, noise, steps, delta=1e-10):
 
 def exact(kind, event, law, adjacency="add_remove", delta=SMALL, **words):
     """``law(rows)``, for the epsilon of its event."""
+    source = f"{kind} accountant for {RELATIONS[adjacency]}, epsilon at {delta}"
     return Case(
-        lambda: law, f"{kind} accountant, epsilon at {delta}", "exact", delta=delta, adjacency=adjacency,
+        lambda: law, source, "exact", delta=delta, adjacency=adjacency,
         epsilon=epsilon_of(kind, event, delta, adjacency), **{"low": (-1.0,), "sizes": (0, 1), **words},
     )  # fmt: skip
 

@@ -115,12 +115,15 @@ def summary(told: dict[str, Any], records: list[dict[str, Any]]) -> str:
     )
 
 
-def report(folder: Path, told: dict[str, Any], name: str, case: dict[str, Any], found: Any) -> None:
+def report(folder: Path, library: str, told: dict[str, Any], name: str, found: Any) -> None:
     """Write what the maintainers of a library need to check that a claim of theirs falls."""
+    source = (
+        f"{told['cases'][name]['source']} (the program: {script(library).name} of privol's auditing, case {name!r})"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     file = re.sub(r"[^a-z0-9]+", "-", f"{told['library']} {name}".lower()).strip("-") + ".md"
     versions = {told["library"]: told["version"] or "of unknown version", "Python": told["python"]}
-    (folder / file).write_text(disclosure(found, source=case["source"], versions=versions), encoding="utf-8")
+    (folder / file).write_text(disclosure(found, source=source, versions=versions), encoding="utf-8")
 
 
 def main() -> int:
@@ -158,7 +161,7 @@ def main() -> int:
                 said = record.get("failed") or ("FALLS" if record["refuted"] else "stands")
                 print(f"{library}, {name}: {said} ({record['seconds']:.0f} s)", file=sys.stderr, flush=True)
                 if options.report and not case["expected"] and record.get("refuted"):
-                    report(options.report, told, name, case, found)
+                    report(options.report, library, told, name, found)
                     reports += 1
             records.append({"library": told["library"], "release": told["version"], **record})
             if options.out:

@@ -106,7 +106,7 @@ def test_claims_that_fall_are_written_down_for_maintainers(tmp_path, monkeypatch
     assert harness.main() == 0
     assert [path.name for path in (tmp_path / "reports").iterdir()] == ["wrong-a-sum.md"]
     text = (tmp_path / "reports" / "wrong-a-sum.md").read_text()
-    assert "its page" in text
+    assert "its page (the program: of_wrong.py of privol's auditing, case 'a sum')" in text
     assert "wrong of unknown version" in text
     printed = capsys.readouterr()
     assert "reports, which belong to the maintainers first: 1" in printed.err
