@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from serve import Case, main
+from serve import Case, canary_controls, exact_controls, main
 
 RNG = np.random.default_rng()
 
@@ -37,7 +37,25 @@ def exact_count():
     return lambda rows, runs: (rows.sum() + RNG.laplace(size=runs)) / max(1, len(rows))
 
 
+def columns(scale):
+    return lambda: lambda rows, runs: rows.sum(axis=0) + RNG.laplace(scale=scale, size=(runs, rows.shape[1]))
+
+
+def geometric_law(epsilon):
+    return lambda: lambda rows: {"law": "dlaplace", "a": epsilon, "loc": float(rows.sum())}
+
+
+def response_law(right):
+    def law(rows):
+        yes = right if rows[0, 0] else 1.0 - right
+        return {"probabilities": {"yes": yes, "no": 1.0 - yes}}
+
+    return lambda: law
+
+
 SIGNED = {"low": (-1.0,), "high": (1.0,)}
+ONE_RUN = {"kind": "canaries", "canaries": 1_000, "epsilon": None, "mu": 0.25, "delta": 1e-12, "adjacency": "zero_out"}
+BIT = {"kind": "exact", "levels": {0: (0.0, 1.0)}}
 BALL = {"low": (-1.0,) * 3, "high": (1.0,) * 3, "norm": 1.0, "epsilon": None}
 CASES = {
     "laplace": Case(laplace(2.0), "textbook", **SIGNED, expected="stands"),
@@ -57,6 +75,20 @@ CASES = {
     ),
     "last bits": Case(
         laplace(2.0), "Mironov 2012: noise that is added in floating point", **SIGNED, low_bits=True, expected="falls"
+    ),
+    **canary_controls(columns, "numpy's Laplace noise"),
+    "canaries, gaussian": Case(gaussian(4.0), "textbook", **ONE_RUN, expected="stands"),
+    "canaries, an eighth of the noise, gaussian": Case(gaussian(0.5), "wrong on purpose", **ONE_RUN, expected="falls"),
+    **exact_controls(),
+    "exact, geometric": Case(geometric_law(1.0), "textbook", **BIT, sizes=(1,), expected="stands"),
+    "exact, two thirds of the noise, geometric": Case(
+        geometric_law(1.5), "wrong on purpose", **BIT, sizes=(1,), expected="falls"
+    ),
+    "exact, randomized response": Case(
+        response_law(0.75), "textbook", **BIT, sizes=(1,), epsilon=np.log(3.0), expected="stands"
+    ),
+    "exact, randomized response, 0.76 for 0.75": Case(
+        response_law(0.76), "wrong on purpose", **BIT, sizes=(1,), epsilon=np.log(3.0), expected="falls"
     ),
 }
 

@@ -1,10 +1,14 @@
-"""Flower's ``LocalDpMod``: what a client sends, tested on the claim of its epsilon and delta for its update."""
+"""Flower's ``LocalDpMod``: what a client sends, tested on the claim of its epsilon and delta for its update.
+
+Exact cases state the update and the deviation that the mod hands to its generator of noise. No case of the library has
+canaries: what a client sends depends on one row alone, its update.
+"""
 
 from __future__ import annotations
 
 import logging
 
-from serve import Case, controls, each, main, seen
+from serve import Case, canary_controls, controls, each, exact_controls, main, normal, seen
 
 DOCS = "flwr.clientapp.mod.LocalDpMod(clipping_norm, sensitivity, epsilon, delta)"
 
@@ -66,12 +70,65 @@ def textbook(noise):
     return client(modifier)
 
 
+def columns(scale):
+    """Sums of columns and numpy's Laplace noise, as a record of Flower."""
+
+    def make():
+        import numpy as np
+        from flwr.app import Array
+
+        rng = np.random.default_rng()
+        return each(
+            lambda rows: Array(rows.sum(axis=0) + rng.laplace(scale=scale, size=rows.shape[1])).numpy()
+        )  # fmt: skip
+
+    return make
+
+
+def exact(epsilon, delta):
+    """The normal distribution of an update of one weight, with what the mod adds noise to and how much."""
+
+    def make():
+        from flwr.clientapp.mod import localdp_mod
+
+        seen_by_noise = []
+        localdp_mod.add_gaussian_noise_inplace = lambda arrays, deviation: seen_by_noise.append(
+            (float(arrays[0][0]), float(deviation))
+        )
+        release = mod(epsilon, delta)()
+
+        def law(rows):
+            list(release(rows, 1))
+            return normal(*seen_by_noise.pop())
+
+        return law
+
+    return Case(make, DOCS, "exact", low=(-1.0,), epsilon=epsilon, delta=delta, sizes=(1,), failures="skip")
+
+
+def server_side():
+    """The mean of clipped updates with the noise of ``compute_stdv``, whose claim is mu = 1 / noise multiplier."""
+    from flwr.supercore.differential_privacy import compute_stdv
+
+    return lambda rows: normal(rows.mean(), compute_stdv(1.0, 1.0, len(rows)))
+
+
 VECTORS = {"low": (-1.0,) * 3, "high": (1.0,) * 3, "sizes": (1,), "runs": 12_000}
 CASES = {
     "LocalDpMod": Case(mod(0.9, 0.05), DOCS, **VECTORS, epsilon=0.9, delta=0.05, failures="skip"),
     "LocalDpMod, failures seen": Case(mod(0.9, 0.05, seen), DOCS, **VECTORS, epsilon=0.9, delta=0.05),
     **controls(textbook, "a mod of one's own with numpy's Gaussian noise", **VECTORS, epsilon=None, mu=1.0),
-}
+    **canary_controls(columns, "a record of Flower with numpy's Laplace noise"),
+    "exact, LocalDpMod": exact(0.9, 0.05),
+    "exact, LocalDpMod, delta 1e-5": exact(0.9, 1e-5),
+    "exact, LocalDpMod, epsilon 3": exact(3.0, 0.05),
+    "exact, LocalDpMod, epsilon 10, delta 1e-5": exact(10.0, 1e-5),
+    "exact, compute_stdv": Case(
+        server_side, "flwr.supercore.differential_privacy.compute_stdv: noise multiplier 1", "exact", low=(-1.0,),
+        epsilon=None, mu=1.0, adjacency="zero_out", sizes=(1, 4),
+    ),
+    **exact_controls(),
+}  # fmt: skip
 
 if __name__ == "__main__":
     main("flwr", CASES)

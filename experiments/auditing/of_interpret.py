@@ -1,9 +1,15 @@
-"""InterpretML's DP-EBM: term scores, bin weights and intercept, tested on the claim of its epsilon and delta."""
+"""InterpretML's DP-EBM: term scores, bin weights and intercept, tested on the claim of its epsilon and delta.
+
+Exact cases state the total of all noisy queries, with the noise that the library returns for them. No case of the
+library has canaries: a model releases a few dozen numbers, far fewer than the rows that one run would need.
+"""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from serve import Case, controls, each, main
+from serve import Case, canary_controls, controls, each, exact_controls, main, normal
 
 DOCS = "interpret.privacy: (epsilon, delta)-differential privacy with privacy_bounds (and privacy_target_min, max)"
 
@@ -55,6 +61,61 @@ def textbook(noise):
     return make
 
 
+def columns(scale):
+    """Sums of columns and Laplace noise by products of the library's Gaussian numbers: A B + C D is Laplace."""
+
+    def make():
+        from interpret.utils._native import Native
+
+        native = Native.get_native_singleton()
+
+        def release(rows):
+            a, b, c, d = native.generate_gaussian_random(None, 1.0, 4 * rows.shape[1]).reshape(4, -1)
+            return rows.sum(axis=0) + scale * (a * b + c * d)
+
+        return each(release)
+
+    return make
+
+
+def queries(kind, epsilon, delta, count):
+    """So many sums with sensitivity 1, and the noise that the library computes for each."""
+
+    def make():
+        from interpret.utils import _privacy
+
+        if kind == "classic":
+            noise = _privacy.calc_classic_noise_multi(count, epsilon, delta, 1.0)
+        else:
+            noise = _privacy.calc_gdp_noise_multi(count, epsilon, delta)
+        return lambda rows: normal(count * rows.sum(), noise * math.sqrt(count))
+
+    return Case(
+        make, f"interpret.utils._privacy.calc_{kind}_noise_multi", "exact", low=(-1.0,), epsilon=epsilon, delta=delta,
+        adjacency="add_remove", sizes=(0, 1),
+    )  # fmt: skip
+
+
+def fitted(composition):
+    """One count of bins, and two rounds with a sensitivity of the learning rate, by the scales that a model states."""
+
+    def make():
+        from interpret import privacy
+
+        model = privacy.DPExplainableBoostingClassifier(
+            epsilon=1.0, delta=0.05, composition=composition, privacy_bounds={0: (-1.0, 1.0)}, max_rounds=2, max_bins=4,
+            max_leaves=2, n_jobs=1, feature_types=["continuous"], learning_rate=0.1, outer_bags=1,
+        )  # fmt: skip
+        model.fit(np.linspace(-1.0, 1.0, 12).reshape(-1, 1), np.arange(12) % 2)
+        precision = model.noise_scale_binning_**-2 + 2 * (0.1 / model.noise_scale_boosting_) ** 2
+        return lambda rows: normal(rows.sum(), precision**-0.5)
+
+    return Case(
+        make, f"{DOCS}; noise_scale_binning_, noise_scale_boosting_", "exact", delta=0.05, adjacency="add_remove",
+        sizes=(0,),
+    )  # fmt: skip
+
+
 CASES = {
     "DPExplainableBoostingClassifier": Case(
         model("DPExplainableBoostingClassifier"), DOCS, low=(-1.0, 0.0), high=(1.0, 1.0), levels={1: (0.0, 1.0)},
@@ -73,7 +134,17 @@ CASES = {
         textbook, "a Gaussian mean by the library's generator", low=(-1.0,), high=(1.0,), epsilon=None, mu=1.0,
         sizes=(12,),
     ),
+    **canary_controls(columns, "sums and products of numbers by the library's generator"),
+    "exact, the noise scales of a model, gdp": fitted("gdp"),
+    "exact, the noise scales of a model, classic": fitted("classic"),
+    **exact_controls(),
 }  # fmt: skip
+for KIND in ("classic", "gdp"):
+    CASES |= {
+        f"exact, one query, {KIND}": queries(KIND, 1.0, 1e-3, 1),
+        f"exact, 100 queries, {KIND}": queries(KIND, 1.0, 1e-5, 100),
+        f"exact, 100 queries, epsilon 8, {KIND}": queries(KIND, 8.0, 0.05, 100),
+    }
 
 if __name__ == "__main__":
     main("interpret-core", CASES)
