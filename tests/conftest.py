@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import os
 import signal
+import sys
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from longest import LONGEST
-from thorough import is_thorough
+from thorough import CASES, is_thorough
 from threadpoolctl import threadpool_limits
 
 from privol.noise import bits
@@ -98,12 +99,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before any are deselected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests without another marker are fast: ``pytest -m fast`` gives a verdict within a minute."""
     folder = Path(__file__).parent
+    cases = config.stash[CASES] = {}
     for item in items:
         path = item.path.relative_to(folder).as_posix()
-        if is_thorough(path, item.originalname, item.callspec.id if hasattr(item, "callspec") else ""):
+        case = item.callspec.id if hasattr(item, "callspec") else ""
+        cases.setdefault((path, item.originalname), []).append(case)
+        if is_thorough(path, item.originalname, case):
             item.add_marker("thorough")
         if not any(item.get_closest_marker(name) for name in SLOW):
             item.add_marker("fast")
@@ -174,6 +179,18 @@ def data_folder():
     if not folder:
         pytest.skip("PRIVOL_DATA does not name the folder of the real data sets")
     return Path(folder)
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """A PostgreSQL server for the tests of a file."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("the server is that of a Linux distribution")
+    from postgres import Server
+
+    server = Server()
+    yield server
+    server.close()
 
 
 @pytest.fixture
