@@ -145,7 +145,7 @@ KEPT: dict[str, dict[str, tuple[str, ...]]] = {
         "test_no_bit_depends_on_their_number": ("dpftrl",),
     },
     "core/test_c.py": {
-        "test_threads_share_nothing_that_kernels_write": ("test_bits", "test_lattice", "test_iterate", "test_report"),
+        "test_threads_share_nothing_that_kernels_write": ("test_bits", "test_discrete", "test_outputs", "test_prefix"),
     },
     "core/test_forked_runs.py": {
         "test_a_child_reads_or_is_refused_while_a_thread_learns": ("PIGD-inf", "PQFTL-1.0"),
