@@ -134,6 +134,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return LoadFileScheduling(config, log)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _what_earlier_files_left_is_not_garbage():
+    """Libraries that earlier files imported, and what these keep: every full collection would go through it again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _environment_is_restored():
     """What a library under test writes into the environment stays with its test: later processes would inherit it."""
