@@ -84,6 +84,18 @@ def system_keys(monkeypatch):
 SLOW = ("slow", "statistical", "process", "mpi", "thorough")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Each worker collects all tests, from a folder of its own on: what one has compiled, the others read."""
+    if not hasattr(config, "workerinput"):
+        return
+    sys.dont_write_bytecode = False
+    folder, asked = Path(__file__).parent, [config.invocation_params.dir / each for each in config.args]
+    if [path.resolve() for path in asked] == [folder.resolve()]:
+        parts = sorted({path.relative_to(folder).parts[0] for path in folder.rglob("test_*.py")})
+        first = len(parts) * int(config.workerinput["workerid"].removeprefix("gw")) // config.workerinput["workercount"]
+        config.args = [str(folder / part) for part in parts[first:] + parts[:first]]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What tests are collected from stays to the end, and the garbage collector would go through it again and again.
@@ -113,8 +125,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not any(item.get_closest_marker(name) for name in SLOW):
             item.add_marker("fast")
     if hasattr(config, "workerinput"):  # no processor should wait at the end for the one with the longest file
-        rank = {name: place for place, name in enumerate(LONGEST)}
-        items.sort(key=lambda item: rank.get(item.path.relative_to(folder).as_posix(), len(rank)))
+        rank = {name: (place, "") for place, name in enumerate(LONGEST)}
+        names = {path: path.relative_to(folder).as_posix() for path in {item.path for item in items}}
+        items.sort(key=lambda item: rank.get(names[item.path], (len(rank), names[item.path])))
 
 
 @pytest.hookimpl(optionalhook=True)
