@@ -159,9 +159,10 @@ def _environment_is_restored():
     """What a library under test writes into the environment stays with its test: later processes would inherit it."""
     before = dict(os.environ)
     yield
-    for name in os.environ.keys() - before.keys():
-        del os.environ[name]
-    os.environ.update(before)
+    if dict(os.environ) != before:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @pytest.fixture(autouse=True, scope="session")
