@@ -1,4 +1,4 @@
-"""The list of cases that stay in the default run: what it names is there."""
+"""The lists of cases that stay in the default run, and of long files: what they name is there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from fnmatch import fnmatchcase
 
 import pytest
+from longest import LONGEST
 from places import ROOT
 from thorough import CASES, KEPT
 
@@ -15,6 +16,10 @@ def test_every_test_of_the_list_is_there():
         text = (ROOT / "tests" / path).read_text("utf-8")
         for test in tests:
             assert re.search(rf"^ *def {test}\(", text, re.M), f"{path}: {test}"
+
+
+def test_every_long_file_is_there():
+    assert [path for path in LONGEST if not (ROOT / "tests" / path).exists()] == []
 
 
 def test_every_pattern_fits_a_case(request):
