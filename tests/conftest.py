@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import os
 import signal
+import sys
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from longest import LONGEST
-from thorough import is_thorough
+from thorough import CASES, is_thorough
 from threadpoolctl import threadpool_limits
 
 from privol.noise import bits
@@ -83,6 +84,18 @@ def system_keys(monkeypatch):
 SLOW = ("slow", "statistical", "process", "mpi", "thorough")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Each worker collects all tests, from a folder of its own on: what one has compiled, the others read."""
+    if not hasattr(config, "workerinput"):
+        return
+    sys.dont_write_bytecode = False
+    folder, asked = Path(__file__).parent, [config.invocation_params.dir / each for each in config.args]
+    if [path.resolve() for path in asked] == [folder.resolve()]:
+        parts = sorted({path.relative_to(folder).parts[0] for path in folder.rglob("test_*.py")})
+        first = len(parts) * int(config.workerinput["workerid"].removeprefix("gw")) // config.workerinput["workercount"]
+        config.args = [str(folder / part) for part in parts[first:] + parts[:first]]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What tests are collected from stays to the end, and the garbage collector would go through it again and again.
@@ -98,18 +111,23 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before any are deselected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests without another marker are fast: ``pytest -m fast`` gives a verdict within a minute."""
     folder = Path(__file__).parent
+    cases = config.stash[CASES] = {}
     for item in items:
         path = item.path.relative_to(folder).as_posix()
-        if is_thorough(path, item.originalname, item.callspec.id if hasattr(item, "callspec") else ""):
+        case = item.callspec.id if hasattr(item, "callspec") else ""
+        cases.setdefault((path, item.originalname), []).append(case)
+        if is_thorough(path, item.originalname, case):
             item.add_marker("thorough")
         if not any(item.get_closest_marker(name) for name in SLOW):
             item.add_marker("fast")
     if hasattr(config, "workerinput"):  # no processor should wait at the end for the one with the longest file
-        rank = {name: place for place, name in enumerate(LONGEST)}
-        items.sort(key=lambda item: rank.get(item.path.relative_to(folder).as_posix(), len(rank)))
+        rank = {name: (place, "") for place, name in enumerate(LONGEST)}
+        names = {path: path.relative_to(folder).as_posix() for path in {item.path for item in items}}
+        items.sort(key=lambda item: rank.get(names[item.path], (len(rank), names[item.path])))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -129,14 +147,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return LoadFileScheduling(config, log)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _what_earlier_files_left_is_not_garbage():
+    """Libraries that earlier files imported, and what these keep: every full collection would go through it again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _environment_is_restored():
     """What a library under test writes into the environment stays with its test: later processes would inherit it."""
     before = dict(os.environ)
     yield
-    for name in os.environ.keys() - before.keys():
-        del os.environ[name]
-    os.environ.update(before)
+    if dict(os.environ) != before:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -174,6 +200,18 @@ def data_folder():
     if not folder:
         pytest.skip("PRIVOL_DATA does not name the folder of the real data sets")
     return Path(folder)
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """A PostgreSQL server for the tests of a file."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("the server is that of a Linux distribution")
+    from postgres import Server
+
+    server = Server()
+    yield server
+    server.close()
 
 
 @pytest.fixture

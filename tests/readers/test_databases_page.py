@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sqlite3
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +53,10 @@ def duck(here: Path) -> Callable[[str], str]:
 
 
 @pytest.fixture
-def server(here: Path) -> Iterator[Callable[[str], str]]:
-    if not sys.platform.startswith("linux"):
-        pytest.skip("the server is that of a Linux distribution")
-    server = Server()
-    server.execute(*rows("public.visits"))
-    yield lambda url: url.replace("reader@db.clinic.org/clinic", f"{USER}:{PASSWORD}@127.0.0.1:{server.port}/postgres")
-    server.close()
+def server(here: Path, postgres: Server) -> Callable[[str], str]:
+    postgres.execute(*rows("public.visits"))
+    there = f"{USER}:{PASSWORD}@127.0.0.1:{postgres.port}/postgres"
+    return lambda url: url.replace("reader@db.clinic.org/clinic", there)
 
 
 @pytest.mark.parametrize(

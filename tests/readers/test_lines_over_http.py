@@ -9,9 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,6 +17,7 @@ import numpy as np
 import pytest
 from patience import WAIT
 from places import ROOT
+from web_servers import Quiet, serving
 
 from privol.errors import StateError
 from privol.state import State, load_model
@@ -41,12 +40,10 @@ READ = "import shutil, sys, urllib.request as u; shutil.copyfileobj(u.urlopen(sy
 GET = shlex.join([sys.executable, "-c", READ])
 
 
-class Feed(BaseHTTPRequestHandler):
+class Feed(Quiet):
     """Sends the lines from a number on, in chunks, without a length; some of them late."""
 
     protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_: object) -> None: ...
 
     def do_GET(self) -> None:
         server: Any = self.server
@@ -67,14 +64,9 @@ class Feed(BaseHTTPRequestHandler):
 @pytest.fixture
 def feed(tmp_path):
     (tmp_path / "visits.toml").write_text(SCHEMA)
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Feed)
-    server.daemon_threads, server.pause = True, 0.0
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Feed) as server:
+        server.pause = 0.0
+        yield server
 
 
 #: The page's two commands: the first of a run, and how it goes on.

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import PASSWORD, ROWS, SCHEMA, Kafka, Mosquitto, Redis, as_json
+from brokers import PASSWORD, ROWS, SCHEMA, STATED, STATED_TOML, Kafka, Mosquitto, Redis, as_json
 from certificates import Authority, Certificate, KafkaDoor
 from cli_tools import privol_cli
+from web_servers import Quiet, serving
 
 from privol import open_stream
 from privol.cli.app import DATA
@@ -23,13 +21,6 @@ pytestmark = [
     pytest.mark.process,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the servers are those of a Linux distribution"),
 ]
-STATED = {**SCHEMA, "file": {"format": "jsonl", "names": ["x", "town", "y"]}}
-TOML = """
-others = "drop"
-columns.x.range = [-1, 1]
-target = {column = "y", negative = 0, positive = 1}
-file = {format = "jsonl", names = ["x", "town", "y"]}
-"""
 
 
 @pytest.fixture
@@ -49,7 +40,7 @@ def rows_of(url: str, schema: Any = SCHEMA) -> int:
 
 def refused(url: str, here: Path, why: str = "certificate") -> None:
     """Try to learn from a server that is not trusted."""
-    (here / "visits.toml").write_text(TOML)
+    (here / "visits.toml").write_text(STATED_TOML)
     words = ("--schema", "visits.toml", "--no-diagnostics", "--horizon", len(ROWS), "--out", "RUN")
     found = privol_cli("run", url, *words)
     assert found.exit_code == DATA
@@ -118,10 +109,8 @@ def test_kafka(here: Path, authority: Authority, certificate: Certificate, monke
 
 
 @pytest.fixture
-def web(here: Path, certificate: Certificate) -> Iterator[Any]:
-    class Handler(SimpleHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None: ...
-
+def web(certificate: Certificate) -> Iterator[Any]:
+    class Handler(Quiet):
         def do_GET(self) -> None:
             body = b"\n".join(as_json(ROWS))
             first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
@@ -133,15 +122,8 @@ def web(here: Path, certificate: Certificate) -> Iterator[Any]:
             self.end_headers()
             self.wfile.write(body[int(first) : end + 1])
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(here)))
-    server.daemon_threads = True
-    server.socket = certificate.context().wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Handler, certificate.context()) as server:
+        yield server
 
 
 def test_web(here: Path, web: Any, authority: Authority, certificate: Certificate, monkeypatch: Any) -> None:

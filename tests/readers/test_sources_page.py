@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import PASSWORD, ROWS, Kafka, Mosquitto, Redis, as_json
+from brokers import PASSWORD, ROWS, STATED_TOML, TOML, Kafka, Mosquitto, Redis, as_json
 from cli_tools import run_json
 from places import ROOT
 
@@ -27,16 +27,6 @@ COMMANDS = {
     for line in block.splitlines()
     if not line.startswith("curl")  # tests/readers/test_lines_over_http.py
 }
-MESSAGES = '[file]\nformat = "jsonl"\nnames = ["x", "town", "y"]\n'
-SCHEMA = """
-others = "drop"
-[columns.x]
-range = [-1, 1]
-[target]
-column = "y"
-negative = 0
-positive = 1
-"""
 
 
 @pytest.fixture
@@ -66,7 +56,7 @@ def mqtt() -> Iterator[Callable[[str], str]]:
 @pytest.mark.parametrize("broker", ["redis", "kafka", "mqtt"])
 def test_commands(broker: str, here: Path, request: pytest.FixtureRequest) -> None:
     at: Callable[[str], str] = request.getfixturevalue(broker)
-    Path("visits.toml").write_text(SCHEMA + MESSAGES * (broker == "mqtt"))
+    Path("visits.toml").write_text(STATED_TOML if broker == "mqtt" else TOML)
     command, url, *words = COMMANDS[broker]
     horizon = words.index("--horizon") + 1
     assert words[horizon] in ("100000", "auto")

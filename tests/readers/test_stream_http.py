@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 from cli_tools import interrupted_at, privol_cli
 from format_files import WRITERS
+from web_servers import Quiet, serving
 
 import privol.cli.run as run_command
 from privol import open_stream
@@ -25,10 +24,8 @@ ROWS = b"x,y\n" + b"".join(b"%d,%d\n" % (i, i % 2) for i in range(200_000))
 WORD = "Tr0ub4dor-s3cret"
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Quiet):
     """Serves files by ranges; what ``server.how`` says goes wrong."""
-
-    def log_message(self, *_: object) -> None: ...
 
     def do_GET(self) -> None:
         server: Any = self.server
@@ -77,17 +74,11 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[Any]:
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    server.files, server.how, server.asked = {"/a/rows.csv": ROWS}, {}, []
-    server.words, server.moved = [], {}
-    server.url = lambda path: f"http://127.0.0.1:{server.server_port}{path}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Handler) as server:
+        server.files, server.how, server.asked = {"/a/rows.csv": ROWS}, {}, []
+        server.words, server.moved = [], {}
+        server.url = lambda path: f"http://127.0.0.1:{server.server_port}{path}"
+        yield server
 
 
 def together(stream: Any) -> Any:

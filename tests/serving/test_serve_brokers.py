@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import click
 import numpy as np
 import pytest
-from brokers import PASSWORD, ROWS, Kafka, Mosquitto, Redis, as_json
+from brokers import PASSWORD, ROWS, STATED_TOML, TOML, Kafka, Mosquitto, Redis, as_json
 from cli_tools import entries_of, privol_cli
 from patience import WAIT
 from serving_tools import ask, ended, listening, rows_of, served, text_of, told, wait_for
@@ -25,15 +25,6 @@ pytestmark = [
     pytest.mark.process,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the servers are those of a Linux distribution"),
 ]
-SCHEMA = """
-others = "drop"
-[columns.x]
-range = [-1, 1]
-[target]
-column = "y"
-negative = 0
-positive = 1
-"""
 MORE = ROWS[::-1]
 ASKED = rows_of(*ROWS[:3])
 IMPATIENT = """
@@ -46,7 +37,7 @@ serve._PAUSE, serve._LONGEST, columns.PATIENCE = {pause}, {pause}, 0.3
 def redis(tmp_path, monkeypatch):
     """A server with the first rows, of which fifty come after the last release."""
     monkeypatch.chdir(tmp_path)
-    Path("visits.toml").write_text(SCHEMA)
+    Path("visits.toml").write_text(TOML)
     server = Redis()
     server.add("visits", ROWS[:450])
     yield server
@@ -118,7 +109,7 @@ def test_a_broker_that_is_away_for_long_and_comes_back(redis):
 
 def test_messages_that_come_once_are_waited_for_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("visits.toml").write_text(f'{SCHEMA}[file]\nformat = "jsonl"\nnames = ["x", "town", "y"]\n')
+    Path("visits.toml").write_text(STATED_TOML)
     broker = Mosquitto()
     try:
         broker.subscribe("visits")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import ROWS, SCHEMA, Redis, as_json, fit
+from brokers import ROWS, SCHEMA, TOML, Redis, as_json, fit
 from cli_tools import privol_cli
 from databases import outcome
 
@@ -24,15 +24,6 @@ pytestmark = [
 ]
 N, GOOD = len(ROWS), 250
 BAD = [b'{"x": ', b'{"x": 0.5, "town": "a", "y": 7}', b'{"y": "']
-TOML = """
-others = "drop"
-[columns.x]
-range = [-1, 1]
-[target]
-column = "y"
-negative = 0
-positive = 1
-"""
 
 
 @pytest.fixture

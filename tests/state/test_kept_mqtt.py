@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brokers import PASSWORD, ROWS, SCHEMA, Mosquitto, as_json, fit, killed, learner
+from brokers import PASSWORD, ROWS, SCHEMA, STATED, Mosquitto, as_json, fit, killed, learner
 from databases import outcome, stops
 from patience import WAIT
 
@@ -29,7 +29,6 @@ pytestmark = [
 ]
 N = len(ROWS)
 NUMBERED = as_json([{**row, "seq": i + 1} for i, row in enumerate(ROWS)])
-STATED: dict[str, Any] = {**SCHEMA, "file": {"format": "jsonl", "names": ["x", "town", "y"]}}
 
 
 @pytest.fixture(scope="module")

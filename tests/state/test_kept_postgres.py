@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +25,18 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = Server()
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="module")
-def whole(server, tmp_path_factory) -> tuple[Any, ...]:
+def whole(postgres, tmp_path_factory) -> tuple[Any, ...]:
     folder = tmp_path_factory.mktemp("whole")
-    return outcome(fit(Table(server, folder).url(), folder / "RUN"), folder / "RUN")
+    return outcome(fit(Table(postgres, folder).url(), folder / "RUN"), folder / "RUN")
 
 
 @pytest.fixture
-def table(server, tmp_path) -> Table:
-    return Table(server, tmp_path)
+def table(postgres, tmp_path) -> Table:
+    return Table(postgres, tmp_path)
 
 
-def test_the_rows_are_those_of_a_file(server, table, tmp_path):
-    server.execute(
+def test_the_rows_are_those_of_a_file(postgres, table, tmp_path):
+    postgres.execute(
         "ALTER TABLE visits ADD COLUMN paid numeric(10, 3), ADD COLUMN day date, ADD COLUMN ok boolean",
         "UPDATE visits SET paid = id / 8.0, day = date '2024-01-01' + id::int % 28, ok = id % 2 = 0",
         "UPDATE visits SET x = NULL WHERE id = 4",
@@ -70,17 +62,17 @@ def test_a_run_that_is_left_comes_to_the_same_bits(whole, table, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def many(server, tmp_path_factory) -> tuple[Any, ...]:
+def many(postgres, tmp_path_factory) -> tuple[Any, ...]:
     """What a run over many rows comes to."""
     folder = tmp_path_factory.mktemp("many")
-    return outcome(fit(Table(server, folder, MANY).url(), folder / "RUN", rows=len(MANY)), folder / "RUN")
+    return outcome(fit(Table(postgres, folder, MANY).url(), folder / "RUN", rows=len(MANY)), folder / "RUN")
 
 
 LOCK = 7
 
 
 @pytest.fixture
-def halting(server, tmp_path, monkeypatch) -> str:
+def halting(postgres, tmp_path, monkeypatch) -> str:
     """The URL of these rows, three quarters of which do not come while somebody holds a lock."""
 
     def prepare(self: Any, cursor: Any) -> None:
@@ -88,14 +80,14 @@ def halting(server, tmp_path, monkeypatch) -> str:
 
     monkeypatch.setattr(sql_clients._PostgreSQL, "_prepare", prepare)
     monkeypatch.setattr(sql, "PAUSE", 0.01)
-    Table(server, tmp_path, MANY).execute("CREATE INDEX ON visits (id)")
+    Table(postgres, tmp_path, MANY).execute("CREATE INDEX ON visits (id)")
     query = f"query=select id, x, y from visits where id < 3000 or pg_advisory_xact_lock_shared({LOCK}) is not null"
-    return server.url(
+    return postgres.url(
         query, more="&options=-c enable_seqscan=off -c enable_sort=off -c enable_bitmapscan=off -c jit=off"
     )
 
 
-def learnt(server: Server, url: str, run: Path, change: Any) -> Any:
+def learnt(postgres: Server, url: str, run: Path, change: Any) -> Any:
     """Learn the rows, and change something when the first block is learnt: then the others may come."""
     held, changes = [], [change]
 
@@ -104,16 +96,16 @@ def learnt(server: Server, url: str, run: Path, change: Any) -> Any:
             changes.pop()()
             held.pop().close()
 
-    return fit(url, run, progress, len(MANY), before=lambda: held.append(server.hold(LOCK)))
+    return fit(url, run, progress, len(MANY), before=lambda: held.append(postgres.hold(LOCK)))
 
 
-def restarted(server: Server) -> None:
-    server.stop()
-    server.start()
+def restarted(postgres: Server) -> None:
+    postgres.stop()
+    postgres.start()
 
 
 @pytest.mark.parametrize("change", [restarted, Server.cut_off])
-def test_a_server_that_goes_away_is_asked_for_the_rest(many, server, halting, tmp_path, monkeypatch, change):
+def test_a_server_that_goes_away_is_asked_for_the_rest(many, postgres, halting, tmp_path, monkeypatch, change):
     begun: list[Any] = []
     batches = sql.SqlColumns._batches
 
@@ -130,45 +122,45 @@ def test_a_server_that_goes_away_is_asked_for_the_rest(many, server, halting, tm
         return compared(*given)
 
     monkeypatch.setattr(sql.SqlColumns, "_compared", failing)  # it may fail again before it has sent anything
-    made = learnt(server, halting, tmp_path / "RUN", lambda: change(server))
+    made = learnt(postgres, halting, tmp_path / "RUN", lambda: change(postgres))
     assert outcome(made, tmp_path / "RUN") == many
     assert begun[0] is None
     assert len(begun) == 2
     assert 598 <= begun[1] < 3000
 
 
-def test_rows_that_come_in_before_the_position_meanwhile_are_an_error(many, server, halting, tmp_path):
+def test_rows_that_come_in_before_the_position_meanwhile_are_an_error(many, postgres, halting, tmp_path):
     run = tmp_path / "RUN"
 
     def change() -> None:
-        server.execute("INSERT INTO visits VALUES (2, 1.0, 'a', 1)")
-        server.cut_off()
+        postgres.execute("INSERT INTO visits VALUES (2, 1.0, 'a', 1)")
+        postgres.cut_off()
 
     with pytest.raises(StreamError, match=r"rows were read up to the last one by 'id', and now there are \d"):
-        learnt(server, halting, run, change)
-    server.execute("DELETE FROM visits WHERE id = 2")
+        learnt(postgres, halting, run, change)
+    postgres.execute("DELETE FROM visits WHERE id = 2")
     assert outcome(fit(halting, run, rows=len(MANY)), run) == many
 
 
-def test_an_iteration_sees_the_table_as_it_was_when_it_began(many, server, halting, tmp_path):
+def test_an_iteration_sees_the_table_as_it_was_when_it_began(many, postgres, halting, tmp_path):
     change = ("INSERT INTO visits VALUES (2, 1.0, 'a', 1), (11999, 1.0, 'a', 1)", "DELETE FROM visits WHERE id = 11998")
-    made = learnt(server, halting, tmp_path / "RUN", lambda: server.execute(*change))
+    made = learnt(postgres, halting, tmp_path / "RUN", lambda: postgres.execute(*change))
     assert outcome(made, tmp_path / "RUN") == many
 
 
-def test_a_server_that_stays_away_leaves_what_was_learnt(many, server, halting, tmp_path, monkeypatch):
+def test_a_server_that_stays_away_leaves_what_was_learnt(many, postgres, halting, tmp_path, monkeypatch):
     run = tmp_path / "RUN"
     monkeypatch.setattr(sql, "PATIENCE", 0.0)
     try:
         with pytest.raises(StreamError, match=r"from row .* the server was away for more than 0 seconds") as caught:
-            learnt(server, halting, run, server.stop)
+            learnt(postgres, halting, run, postgres.stop)
         assert PASSWORD not in str(caught.value)
     finally:
-        server.start()
+        postgres.start()
     assert outcome(fit(halting, run, rows=len(MANY)), run) == many
 
 
-def test_an_error_of_the_query_is_no_outage(server, table):
+def test_an_error_of_the_query_is_no_outage(postgres, table):
     with pytest.raises(StreamError, match=r"query \(PostgreSQL\), from row 1: cannot be read: .*division by zero"):
         list(open_stream(table.url("query=select id, 1 / (id - 1) as x, y from visits"), target="y", positive=1))
 
@@ -184,8 +176,8 @@ def test_an_error_of_the_query_is_no_outage(server, table):
         {"user": f"{USER}:{PASSWORD}/x"},
     ],
 )
-def test_no_message_has_the_password(server, what):
-    url = server.url("table=visits", **what)
+def test_no_message_has_the_password(postgres, what):
+    url = postgres.url("table=visits", **what)
     for words in (["run", url, "--target", "y"], ["run", url, url], ["run", url, "--epsilon", url], ["info", url]):
         for more in ([], ["--json"]):
             if words[0] == "run" or not more:
@@ -194,13 +186,13 @@ def test_no_message_has_the_password(server, what):
                 assert PASSWORD not in result.output + result.stderr
 
 
-def test_a_password_is_kept_nowhere_and_given_again(server, tmp_path, monkeypatch):
+def test_a_password_is_kept_nowhere_and_given_again(postgres, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    server.execute(
+    postgres.execute(
         "DROP TABLE IF EXISTS many",
         "CREATE TABLE many AS SELECT i::bigint AS id, sin(i) AS x, i % 2 AS y FROM generate_series(1, 140000) i",
     )
-    url, run = server.url("table=many"), tmp_path / "RUN"
+    url, run = postgres.url("table=many"), tmp_path / "RUN"
     (tmp_path / "ranges.json").write_text('{"x": [-1, 1]}')
     words = ("--target", "y", "--positive", 1, "--ranges", "ranges.json", "--no-diagnostics", "--seed", 1)
     assert privol_cli("run", url, *words, "--out", "WHOLE").exit_code == OK

@@ -36,30 +36,23 @@ BY_INDEX = "&options=-c enable_seqscan=off -c enable_sort=off -c enable_bitmapsc
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = Server()
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="module")
-def whole(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
+def whole(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
     """What a run comes to while the server speaks; it leaves the table of all tests."""
     folder = tmp_path_factory.mktemp("whole")
-    table = Table(server, folder, MANY)
+    table = Table(postgres, folder, MANY)
     table.execute("CREATE INDEX ON visits (id)")
     return outcome(fit(table.url(), folder / "RUN", rows=len(MANY)), folder / "RUN")
 
 
 @pytest.fixture
-def relay(server: Server) -> Iterator[Relay]:
-    relay = Relay(server.port)
+def relay(postgres: Server) -> Iterator[Relay]:
+    relay = Relay(postgres.port)
     yield relay
     relay.close()
 
 
 @pytest.fixture
-def url(server: Server, relay: Relay, whole: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+def url(postgres: Server, relay: Relay, whole: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of the rows by the relay: a quarter of them come, the others when nobody holds a lock any more."""
 
     def prepare(self: Any, cursor: Any) -> None:
@@ -68,10 +61,10 @@ def url(server: Server, relay: Relay, whole: Any, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sql_clients._PostgreSQL, "_prepare", prepare)
     monkeypatch.setattr(sql, "PAUSE", 0.01)
     monkeypatch.setattr(ahead, "PATIENCE", 0.1)  # for threads that are left behind
-    return server.url(QUERY, more=BY_INDEX, port=relay.port)
+    return postgres.url(QUERY, more=BY_INDEX, port=relay.port)
 
 
-def learnt(server: Server, url: str, run: Path, change: Any) -> Any:
+def learnt(postgres: Server, url: str, run: Path, change: Any) -> Any:
     """Learn the rows, and call something when the first block is learnt, with what holds the lock."""
     held: list[Any] = []
 
@@ -79,7 +72,7 @@ def learnt(server: Server, url: str, run: Path, change: Any) -> Any:
         if held:
             change(held.pop())
 
-    return fit(url, run, progress, len(MANY), before=lambda: held.append(server.hold(LOCK)))
+    return fit(url, run, progress, len(MANY), before=lambda: held.append(postgres.hold(LOCK)))
 
 
 def silent(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -94,7 +87,7 @@ def silent(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_silent_server_that_speaks_again_is_asked_for_the_rest(
-    server: Server, relay: Relay, url: str, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: Server, relay: Relay, url: str, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noticed: list[str] = []
     wait = sql.SqlColumns._wait_for_server
@@ -106,18 +99,18 @@ def test_a_silent_server_that_speaks_again_is_asked_for_the_rest(
         wait(self, row, told, *given)
 
     monkeypatch.setattr(sql.SqlColumns, "_wait_for_server", noted)
-    made = learnt(server, url, tmp_path / "RUN", silent(relay, monkeypatch))
+    made = learnt(postgres, url, tmp_path / "RUN", silent(relay, monkeypatch))
     assert noticed == ["the server does not answer"]
     assert outcome(made, tmp_path / "RUN") == whole
 
 
 def test_a_server_that_stays_silent_leaves_what_was_learnt(
-    server: Server, relay: Relay, url: str, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: Server, relay: Relay, url: str, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "RUN"
     monkeypatch.setattr(sql, "PATIENCE", 0.5)
     with monkeypatch.context() as patch, pytest.raises(StreamError) as caught:
-        learnt(server, url, run, silent(relay, patch))
+        learnt(postgres, url, run, silent(relay, patch))
     assert "the server was away for more than 0 seconds: the server does not answer" in str(caught.value)
     with monkeypatch.context() as patch:
         patch.setattr(served, "SILENCE", 0.3)
@@ -129,7 +122,7 @@ def test_a_server_that_stays_silent_leaves_what_was_learnt(
 
 @pytest.mark.parametrize("refuses", [False, True], ids=["answers", "refuses"])
 def test_a_server_that_computes_is_waited_for(
-    server: Server, url: str, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: bool
+    postgres: Server, url: str, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: bool
 ) -> None:
     """Even where it does not let another connection in: that is an answer."""
     asked, begun = threading.Semaphore(0), []
@@ -164,7 +157,7 @@ def test_a_server_that_computes_is_waited_for(
         word(holding, PASSWORD)
         holding.close()
 
-    made = learnt(server, url, tmp_path / "RUN", change)
+    made = learnt(postgres, url, tmp_path / "RUN", change)
     assert len(begun) == 1
     assert outcome(made, tmp_path / "RUN") == whole
 
@@ -173,11 +166,11 @@ def test_a_server_that_computes_is_waited_for(
     ("number", "passes"), [(signal.SIGINT, 0), (signal.SIGINT, 20_000_000), (signal.SIGTERM, 20_000_000)]
 )
 def test_an_interrupt_is_heard_while_a_server_is_silent(
-    server: Server, relay: Relay, tmp_path: Path, number: int, passes: int
+    postgres: Server, relay: Relay, tmp_path: Path, number: int, passes: int
 ) -> None:
     """Before it has said anything, and between two rows."""
     (tmp_path / "ranges.json").write_text('{"x": [-1, 1]}')
-    url = server.url(
+    url = postgres.url(
         "query=select i as id, sin(i) as x, i %25 2 as y from generate_series(1, 800000) i", port=relay.port
     )
     words = ("--target", "y", "--positive", 1, "--ranges", "ranges.json", "--horizon", 800_000, "--no-diagnostics")

@@ -32,6 +32,22 @@ SCHEMA: dict[str, Any] = {
     "columns": {"x": {"range": [-1, 1]}},
     "target": {"column": "y", "negative": 0, "positive": 1},
 }
+#: The same for messages that do not say what they are: JSON.
+STATED: dict[str, Any] = {**SCHEMA, "file": {"format": "jsonl", "names": ["x", "town", "y"]}}
+#: Both as files of commands.
+TOML = """
+others = "drop"
+[columns.x]
+range = [-1, 1]
+[target]
+column = "y"
+negative = 0
+positive = 1
+"""
+STATED_TOML = f"""{TOML}[file]
+format = "jsonl"
+names = ["x", "town", "y"]
+"""
 
 
 def program(name: str) -> str:

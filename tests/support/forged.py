@@ -9,6 +9,7 @@ import shutil
 import pytest
 from mpmath import iv
 
+from privol.state import save_run
 from privol.verifying import verdict, verify
 from privol.verifying.mechanisms import Loss
 
@@ -41,6 +42,49 @@ class planted:
 
     def __exit__(self, *_):
         shutil.rmtree(self.copy)
+
+
+def keep(learners, folder):
+    """Keep a run of each, all of which hold, without its model: texts about it are those of ``run.json``."""
+    for name, learner in learners.items():
+        run = folder / name
+        save_run(learner, run)
+        for left in ("model.json", "model.npz"):
+            (run / left).unlink(missing_ok=True)
+        assert verdict(verify(run)) == "holds", name
+    return folder
+
+
+def forger(runs, folder):
+    """Return what changes a copy of one of the runs in a folder, and its ledger, and names the checks that fail."""
+
+    def forged(name, change, of_ledger=None):
+        run = folder / "copy"
+        run.mkdir()
+        for path in (runs / name).glob("[a-z]*"):
+            (run / path.name).write_bytes(path.read_bytes())
+        change_run(run, change)
+        if of_ledger is not None:
+            change_ledger(run, of_ledger)
+        return set(caught(run))
+
+    return forged
+
+
+def of_guarantees(change, guarantee):
+    """Return the change of a run that also changes its guarantee, and the one of all guarantees of a ledger."""
+
+    def of_run(record):
+        change(record)
+        guarantee(record["guarantee"])
+
+    def of_ledger(entries):
+        for entry in entries:
+            if "guarantee" in entry:
+                guarantee(entry["guarantee"])
+        return entries
+
+    return of_run, of_ledger
 
 
 def change_run(run, change):

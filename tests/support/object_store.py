@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from abc import ABC, abstractmethod
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 from brokers import free_port
 from patience import WAIT
+from web_servers import Quiet, Web
 
 KEY = "ABSOLUTELYSECRET"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet):
     """Sizes, ranges of objects, and listings of a folder, for whoever shows a key."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # otherwise the data after the headers wait 40 ms for the other side
-
-    def log_message(self, *args: Any) -> None:
-        pass
 
     def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)
@@ -98,25 +93,20 @@ class LocalStore(Store):
     """A store of this process; ``public``: as a web server has files, without a key."""
 
     def __init__(self, port: int = 0, *, public: bool = False) -> None:
-        self.server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
-        self.server.public = public  # type: ignore[attr-defined]
-        self.server.daemon_threads = True
-        self.port = self.server.server_port
+        self._web = Web(_Handler, port)
+        self.server, self.port = self._web.server, self._web.port
+        self.server.public = public
         self.clear()
-        self._thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
-        self._thread.start()
 
     def clear(self) -> None:
-        self.server.objects = {}  # type: ignore[attr-defined]
+        self.server.objects = {}
 
     def put(self, key: str, content: bytes) -> None:
-        objects = self.server.objects  # type: ignore[attr-defined]
+        objects = self.server.objects
         objects[key] = content, objects.get(key, (b"", 0))[1] + 1
 
     def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self._thread.join()
+        self._web.close()
 
 
 class MotoStore(Store):

@@ -6,12 +6,10 @@ import re
 
 import numpy as np
 import pytest
-from forged import caught, change_ledger, change_run
+from forged import forger, keep, of_guarantees
 
 from privol import DPFTRL, LDPSGD, NOGD
 from privol.encoding import PrivateEncoder
-from privol.state import save_run
-from privol.verifying import verdict, verify
 from privol.wrapping import POCP
 
 pytestmark = pytest.mark.process
@@ -21,40 +19,25 @@ N = 400
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A run of each of some kinds, without its model: texts about it are those of ``run.json``."""
-    folder, rng = tmp_path_factory.mktemp("runs"), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, size=(N, 3))
     y = (X[:, 0] > 0).astype(int)
-    save_run(DPFTRL(epsilon=1.0, delta=1e-6, radius=5.0).fit(X, y), folder / "leader")
-    zeroed = DPFTRL(epsilon=1.0, delta=1e-6, radius=5.0, adjacency="zero_out")
-    save_run(zeroed.fit(X, y), folder / "zeroed")
-    save_run(NOGD(epsilon=1.0, delta=1e-6, radius=5.0).fit(X, y), folder / "gradient")
-    save_run(LDPSGD(epsilon=1.0).fit(X, y), folder / "reports")
-    save_run(PrivateEncoder().fit(rng.normal(size=(3000, 2))), folder / "encoder")
+    learners = {
+        "leader": DPFTRL(epsilon=1.0, delta=1e-6, radius=5.0).fit(X, y),
+        "zeroed": DPFTRL(epsilon=1.0, delta=1e-6, radius=5.0, adjacency="zero_out").fit(X, y),
+        "gradient": NOGD(epsilon=1.0, delta=1e-6, radius=5.0).fit(X, y),
+        "reports": LDPSGD(epsilon=1.0).fit(X, y),
+        "encoder": PrivateEncoder().fit(rng.normal(size=(3000, 2))),
+    }
     mean = POCP(lambda point, row: point + 0.1 * (row - point), np.zeros(3), sensitivity=0.2, horizon=N, release=40)
     mean.learn_many(X)
     mean.close()
-    save_run(mean, folder / "own")
-    for run in folder.iterdir():
-        for name in ("model.json", "model.npz"):
-            (run / name).unlink(missing_ok=True)
-        assert verdict(verify(run)) == "holds"
-    return folder
+    return keep({**learners, "own": mean}, tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture
 def forge(runs, tmp_path):
-    def forged(kind, change, of_ledger=None):
-        run = tmp_path / "copy"
-        run.mkdir()
-        for path in (runs / kind).glob("[a-z]*"):
-            (run / path.name).write_bytes(path.read_bytes())
-        change_run(run, change)
-        if of_ledger is not None:
-            change_ledger(run, of_ledger)
-        return set(caught(run))
-
-    return forged
+    return forger(runs, tmp_path)
 
 
 def place_of(record, *keys):
@@ -115,15 +98,8 @@ def free(name, text):
             record["sentence"] = record["sentence"][:start] + f"Conditions: {'; '.join(text) or 'none besides these'}."
         else:
             record["sentence"] = record["sentence"].replace(record["guarantee"][name], text)
-        record["guarantee"][name] = text
 
-    def of_ledger(entries):
-        for entry in entries:
-            if "guarantee" in entry:
-                entry["guarantee"][name] = text
-        return entries
-
-    return change, of_ledger
+    return of_guarantees(change, lambda guarantee: guarantee.update({name: text}))
 
 
 SHUFFLED = (

@@ -6,11 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from forged import caught, change_ledger, change_run
+from forged import forger, keep, of_guarantees
 
 from privol import DPFTRL, NOGD, PIGD, POL, ObjectivePerturbation
-from privol.state import save_run
-from privol.verifying import verdict, verify
 
 pytestmark = pytest.mark.process
 
@@ -19,7 +17,7 @@ N = 400
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    folder, rng = tmp_path_factory.mktemp("runs"), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, size=(N, 3))
     y = (X[:, 0] > 0).astype(int)
     learners = {
@@ -29,40 +27,12 @@ def runs(tmp_path_factory):
         "objective": ObjectivePerturbation(epsilon=1.0, delta=1e-6),
         "pure users": POL(epsilon=1.0, delta=0.0, radius=2.0, rows_per_user=2),
     }
-    for name, learner in learners.items():
-        run = folder / name
-        save_run(learner.fit(X, y), run)
-        for left in ("model.json", "model.npz"):
-            (run / left).unlink(missing_ok=True)
-        assert verdict(verify(run)) == "holds", name
-    return folder
+    return keep({name: each.fit(X, y) for name, each in learners.items()}, tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture
 def forge(runs, tmp_path):
-    def forged(kind, change, guarantee=None):
-        run = tmp_path / "copy"
-        run.mkdir()
-        for path in (runs / kind).glob("[a-z]*"):
-            (run / path.name).write_bytes(path.read_bytes())
-
-        def of_run(record):
-            change(record)
-            if guarantee is not None:
-                guarantee(record["guarantee"])
-
-        def of_ledger(entries):
-            for entry in entries:
-                if "guarantee" in entry:
-                    guarantee(entry["guarantee"])
-            return entries
-
-        change_run(run, of_run)
-        if guarantee is not None:
-            change_ledger(run, of_ledger)
-        return set(caught(run))
-
-    return forged
+    return forger(runs, tmp_path)
 
 
 def put(pattern, new, key="sentence"):
@@ -111,7 +81,8 @@ def test_texts_that_promise_more_do_not_hold(forge, error):
 
 
 def test_a_trusted_learner_releases_no_reports(forge):
-    assert forge("leader", of_reports, lambda guarantee: guarantee.update(released="reports")) >= {"DPFTRL"}
+    changes = of_guarantees(of_reports, lambda guarantee: guarantee.update(released="reports"))
+    assert forge("leader", *changes) >= {"DPFTRL"}
 
 
 @pytest.mark.parametrize(
@@ -124,13 +95,13 @@ def test_conditions_promise_nothing(forge, words):
     def guarantee(record):
         record["conditions"] = [*record["conditions"], words]
 
-    assert forge("leader", change, guarantee) >= {"sentence"}
+    assert forge("leader", *of_guarantees(change, guarantee)) >= {"sentence"}
 
 
 def test_bits_of_a_known_seed_are_not_private(forge):
     seeded = "AES-256 in counter mode (OpenSSL), key derived from a known seed"
-    change = put(r"AES-256[^.]*", seeded)
-    assert forge("leader", change, lambda guarantee: guarantee.update(bit_source=seeded)) == {"bits"}
+    changes = of_guarantees(put(r"AES-256[^.]*", seeded), lambda guarantee: guarantee.update(bit_source=seeded))
+    assert forge("leader", *changes) == {"bits"}
 
 
 @pytest.mark.parametrize("asked", [0.49, 0.01])
