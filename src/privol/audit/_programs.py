@@ -316,7 +316,7 @@ class _Server:
         source, sink = self.process.stdout.fileno(), self.process.stdin.fileno()
         for pipe in (source, sink):
             os.set_blocking(pipe, False)
-        left, found = (request + "\n").encode(), list[bytes]()
+        left, found = memoryview((request + "\n").encode()), list[bytes]()  # a pipe takes it in small pieces
         deadline = time.monotonic() + timeout
         with selectors.DefaultSelector() as ready:
             ready.register(source, selectors.EVENT_READ)
@@ -332,7 +332,7 @@ class _Server:
                         try:
                             left = left[os.write(sink, left) :]
                         except BrokenPipeError:
-                            left = b""
+                            left = left[:0]
                         if not left:
                             ready.unregister(sink)
                         continue
