@@ -1,13 +1,14 @@
 """Change guarantee-critical code one place at a time, and check that a test fails: ``tools/mutants*.toml`` is the list.
 
 ``python tools/mutants.py`` tries all changes in a copy of the checkout, which has to be built (it takes its time);
-``python tools/mutants.py 'tuning-*' local-spend`` tries some. ``--list`` shows them, ``--page`` writes their number
-into ``docs/mutants.md``. ``--limit`` is how many seconds the tests of one change may take, ``--build`` the command that
-builds the copy after a change of C or Cython, ``--markdown`` and ``--json`` write the results. The file of ``--json``
-is written after every change: a second call with it resumes where the first was stopped, and repeats undecided and
-broken changes, and every change whose entry, file or named tests have changed since. ``--record FILE...`` adds what
-such files have of the present code and tests to ``docs/mutants.json``, with the commit. Exit code 1: a change survived
-that should not, or one was killed that is said to change nothing.
+``python tools/mutants.py 'tuning-*' local-spend`` tries some, ``--unrecorded`` those without a result in
+``docs/mutants.json``. With ``CC='ccache gcc'`` a change of a kernel takes seconds. ``--list`` shows them, ``--page``
+writes their number into ``docs/mutants.md``. ``--limit`` is how many seconds the tests of one change may take,
+``--build`` the command that builds the copy after a change of C or Cython, ``--markdown`` and ``--json`` write the
+results. The file of ``--json`` is written after every change: a second call with it resumes where the first was
+stopped, and repeats undecided and broken changes, and every change whose entry, file or named tests have changed since.
+``--record FILE...`` adds what such files have of the present code and tests to ``docs/mutants.json``, with the commit.
+Exit code 1: a change survived that should not, or one was killed that is said to change nothing.
 
 The tests that guard a change first run on the unchanged code: a test that fails there would kill everything.
 """
@@ -350,6 +351,7 @@ def written(page: str, block: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("ids", nargs="*", default=["*"], help="names or patterns; default: all")
+    parser.add_argument("--unrecorded", action="store_true", help="only those without a result in docs/mutants.json")
     parser.add_argument("--list", action="store_true", help="show them, and change nothing")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for the tests of one change")
     parser.add_argument("--build", default=f"{shlex.quote(sys.executable)} setup.py -q build_ext --inplace")
@@ -362,6 +364,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if wrong := faults(mutants) or ([] if mutants else [f"no mutant is called {' or '.join(words.ids)}"]):
         print(*wrong, sep="\n", file=sys.stderr)
         return 2
+    if words.unrecorded:
+        known = recorded(mutants)
+        mutants = [one for one in mutants if one.id not in known]
     if words.list:
         print(*(f"{one.id}: {one.what}{' (equivalent)' if one.equivalent else ''}" for one in mutants), sep="\n")
         return 0

@@ -54,6 +54,13 @@ def test_the_record_is_of_changes_in_the_list(mutants):
         assert len(one["commit"]) == 8, id
 
 
+def test_those_without_a_result_can_be_asked_for(mutants, capsys):
+    known = mutants.recorded(mutants.load())
+    assert mutants.main(["--list", "--unrecorded"]) == 0
+    named = {line.split(":")[0] for line in capsys.readouterr().out.splitlines()} - {""}
+    assert named == {one.id for one in mutants.load()} - known.keys()
+
+
 def test_a_result_is_recorded_as_long_as_it_is_of_this_code(mutants, tmp_path):
     one, other, third = mutants.load()[:3]
     entries = [mutants.Found(one.id, one.what, "killed", "test_x", 1.0, True, mutants.digest_of(one))]
