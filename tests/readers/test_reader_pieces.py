@@ -10,7 +10,7 @@ import pyarrow.ipc
 import pytest
 
 from privol import open_stream
-from privol.errors import StreamError
+from privol.errors import InvalidParameter, StreamError
 from privol.readers import arrow, csv, plain_csv
 from privol.readers.base import BLOCK_BYTES, Facts
 from privol.readers.columns import blanked
@@ -40,19 +40,30 @@ def test_values_that_were_missing_stay_so_where_others_are_blanked() -> None:
     assert blanked(coded, rows).to_pylist() == [None, None, "c"]
 
 
-@pytest.mark.parametrize("before", range(56, 66))
+@pytest.mark.parametrize("before", range(48, 62))
 def test_a_quoted_line_end_across_two_blocks_of_the_parser(
     before: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(csv, "PARSE_BYTES", 64)
-    path = tmp_path / "d.csv"
-    path.write_bytes(b't,x\r\n"' + b"a" * before + b'\r\nb",1\r\n"c",2\r\n')
-    schema = {
-        "file": {"newlines_in_values": True},
-        "columns": {"t": {"levels": ["a" * before + "\r\nb", "c"], "unknown": "refuse"}, "x": {"range": [0, 2]}},
-    }
-    (block,) = open_stream(path, schema=schema, target=False)
-    assert block.X.shape[0] == 2
+    path, text = tmp_path / "d.csv", "a" * before + "\r\nb"
+    path.write_bytes(f't,x\r\n"c",2\r\n"{text}",1\r\n"c",0\r\n'.encode())
+    columns = {"t": {"levels": [text, "c"], "unknown": "refuse"}, "x": {"range": [0, 2]}}
+    (block,) = open_stream(path, schema={"file": {"newlines_in_values": True}, "columns": columns}, target=False)
+    assert block.X[:, -1].tolist() == [1.0, 0.0, -1.0]
+
+
+def test_targets_of_a_frame_are_those_of_its_rows() -> None:
+    frame = pa.table({"x": np.arange(7.0)})
+    blocks = list(open_stream((frame, 10 * np.arange(7.0)), block_rows=2))
+    assert len(blocks) == 4
+    assert [y for block in blocks for y in block.y] == [10 * x for block in blocks for x in block.X[:, 0]]
+
+
+def test_rows_that_bring_their_own_target_have_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "d.svm"
+    path.write_text("1 1:2\n")
+    with pytest.raises(InvalidParameter, match=r"target is for columns, and d\.svm has its own y"):
+        open_stream(path, target="y")
 
 
 @pytest.mark.parametrize("part", range(16, 22))
