@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from privol.distributed import FilePart
+from privol.distributed import FilePart, LocalCrew
 from privol.distributed._rank_crew import RankCrew
 from privol.distributed._row_parts import check_parts
 from privol.errors import InvalidParameter
@@ -53,3 +53,34 @@ def test_every_part_is_held_by_one_rank(size):
         ranks.rank, ranks.size = rank, size
         held += RankCrew(ranks).take(None, parts)
     assert held == [0, 1, 2, 3]
+
+
+class Holder:
+    """What a worker makes of a part."""
+
+    def __init__(self, part):
+        self.part, self.wiped = part, False
+
+    def digest(self):
+        return self.part.name.encode()
+
+    def rows(self):
+        return self.part.name
+
+    def wipe(self):
+        self.wiped = True
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_workers_of_this_process_wipe_what_they_held(threads):
+    made = []
+
+    def reading(part):
+        made.append(Holder(part))
+        return made[-1]
+
+    parts = [FilePart("a.csv"), FilePart("b.csv")]
+    with LocalCrew(threads).session(reading, parts) as session:
+        assert list(session.ask("rows")) == ["a.csv", "b.csv"]
+        assert not any(holder.wiped for holder in made)
+    assert [holder.wiped for holder in made] == [True, True]
