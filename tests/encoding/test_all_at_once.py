@@ -111,6 +111,7 @@ def test_impossible_days_and_seconds_are_not_times():
 NUMBERS = ["1", "-1", "+1", " 12.5 ", "1e5", "1E-5", "1,5", "1.5,2", ".5", "5.", ".", "e", "1e", "--1", "1-2", "1e400"]
 NUMBERS += ["inf", "Infinity", "-INF", "nan", "nan(1)", "NaN(x)", "in", "tiny", "0x1", "1_0", "\u0661", "2020-01-01"]
 NUMBERS += ["", "?", " NA ", "drug", "\u00a07\u2003", "1 2", "1\n", "-0", "1.0", None, "1d", "1f", "e5", "+", "-"]
+NUMBERS += ["7\u2003", "drug\u00a0"]
 
 
 @settings(max_examples=150, deadline=None)

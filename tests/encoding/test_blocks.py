@@ -238,3 +238,10 @@ def test_a_stream_reads_in_threads_if_it_may(tmp_path, read_ahead):
     assert len(readers()) <= 2 * read_ahead
     blocks.close()
     assert not readers()
+
+
+def test_targets_beside_a_frame_of_several_batches_are_those_of_its_rows():
+    x = np.arange(7.0)
+    frame = pa.concat_tables([pa.table({"x": x[:3]}), pa.table({"x": x[3:]})])
+    blocks = list(open_stream((frame, 10 * x), block_rows=2))
+    assert np.concatenate([block.y for block in blocks]).tolist() == (10 * x).tolist()

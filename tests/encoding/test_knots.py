@@ -465,11 +465,13 @@ def test_the_decimal_mark_is_that_of_text(tmp_path):
     np.testing.assert_array_equal(found[:, :3], np.array(expected)[:, :3])
 
 
-def test_cells_are_counted(tmp_path):
+@pytest.mark.parametrize("shape", ["spline", "cosine"])
+def test_cells_are_counted(tmp_path, shape):
     cells = ["1", "-1", "5", "inf", "?", "", "x", "nan", "y", "0", "4"]
     path = write(tmp_path, "d.csv", "a,c\n" + "".join(f"{cell},{'pq'[i % 2]}\n" for i, cell in enumerate(cells)))
     kept = murmurhash3_32(b"p", seed=0, positive=True) % 64
-    schema = {"file": {"missing": ["?"]}, "columns": {"a": {"knots": [0, 4]}, "c": {"hash": 64, "kept": [kept]}}}
+    columns = {"a": {"knots": [0, 4], "shape": shape}, "c": {"hash": 64, "kept": [kept]}}
+    schema = {"file": {"missing": ["?"]}, "columns": columns}
     stream = open_stream(path, schema=schema, target=False, count_cells=True)
     together(stream)
     assert stream.cells == {"a": {"unknown": 2, "missing": 3, "clipped": 3}, "c": {"unknown": 5}}

@@ -10,6 +10,7 @@ from cli_tools import privol_cli, run_json
 from stream_files import save, write
 
 from privol import open_stream
+from privol.encoding.cells import CellCounts
 from privol.encoding.encode import SchemaEncoder
 from privol.errors import InvalidParameter
 
@@ -232,3 +233,11 @@ def test_a_schema_that_fits_gives_no_note(here, table):
     write(here, "s.toml", TOML.replace('levels = ["x"]\nmissing = "zero"', "drop = true").replace("[0, 1]", "[0, 100]"))
     assert run_json("run", "d.csv", "--schema", "s.toml")["diagnostics"]["cells"] is None
     assert "Cells" not in privol_cli("run", "d.csv", "--schema", "s.toml").stdout
+
+
+def test_counts_of_several_batches_add_up():
+    counts = CellCounts()
+    for n in (2, 3):
+        counts.add("a", "missing", n)
+    counts.add("b", "clipped", 0)
+    assert counts.found(["b", "a"]) == {"a": {"missing": 5}}

@@ -20,6 +20,7 @@ from privol.encoding import encode
 from privol.encoding.schema import Schema
 from privol.encoding.schema_parts import Knots
 from privol.encoding.times import CYCLES, cycle_values, seconds_in, seconds_of, time_text
+from privol.encoding.told import Told
 from privol.errors import InvalidParameter
 from privol.readers.written import Written
 
@@ -68,6 +69,13 @@ def test_times_are_read_as_the_standard_library_does(moments):
     assert strange == [*([False] * len(texts)), True, False]
     for text, value in zip(texts, found, strict=False):
         assert seconds([text])[0] == [value]
+
+
+def test_one_century_of_four_has_a_leap_day():
+    texts = ["1900-02-29", "2000-02-29", "2100-02-29", "2023-02-29", "2024-02-29"]
+    told = Told(pa.array(texts), Written(()), pointed=True)
+    assert told.times.tolist() == [False, True, False, False, True]
+    assert told.values[[1, 4]].tolist() == [951782400.0, 1709164800.0]
 
 
 def test_dates_leap_days_and_leap_seconds():

@@ -79,6 +79,13 @@ def test_quotes_line_ends_and_a_byte_order_mark(tmp_path, monkeypatch, end, chun
     assert read(columns, "tn") == [('say "so"', 1), ("xy", 2), ('z"q""', 3), (None, 4)]
 
 
+def test_quotes_are_no_part_of_a_text(tmp_path):
+    path = write(tmp_path, "d.csv", 't,x\n"a",1\n"a ""b""",2\na,0\n')
+    columns = {"t": {"levels": ["a", 'a "b"'], "unknown": "refuse"}, "x": {"range": [0, 2]}}
+    (block,) = open_stream(path, schema={"columns": columns}, target=False)
+    assert block.X[:, -1].tolist() == [0.0, 1.0, -1.0]
+
+
 def test_line_breaks_inside_quotes(tmp_path, monkeypatch):
     text = 'a,b\n"one\ntwo",1\n5" pipe,2\n"x""\r\n""\n",3\n'
     columns = opened(tmp_path, text)

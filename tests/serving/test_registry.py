@@ -280,8 +280,10 @@ def test_what_is_not_published(tmp_path, run):
     damaged = tmp_path / "damaged"
     shutil.copytree(run, damaged)
     (damaged / "model.npz").write_bytes(b"x")
-    with pytest.raises(StateError, match="checksum"):
+    with pytest.raises(StateError, match="checksum") as caught:
         registry.publish(damaged, "risk")
+    assert str(damaged) in str(caught.value)  # and not a draft that is gone
+    assert ".draft" not in str(caught.value)
     seeded = saved(tmp_path / "seeded", random_state=1)
     with pytest.raises(InvalidParameter, match="NOT PRIVATE"):
         registry.publish(seeded, "risk")

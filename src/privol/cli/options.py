@@ -111,7 +111,7 @@ def budget_in_epsilon(name: str | None, given: dict[str, Any]) -> dict[str, Any]
 # Not a part of a path, of a quoted cell, of an option or of a longer word.
 _BEFORE, _AFTER = r"""(?<![\w./\\'"-])""", r"""(?![\w/\\'"]|[.-]\w)"""
 _VALUE = r"""'[^']*'|"[^"]*"|\([^)]*\)|\[[^\]]*\]|[\w+-]+(?:\.\w+)*"""
-_OTHER_NAMES = {"random_state": "seed"}
+_OTHER_NAMES = {"random_state": "seed", "allow_not_private": "not_private"}
 _OF_FILE = ("header", "sep", "encoding")
 _ONLY_OF_FILE = ("comment", "decimal", "missing", "names")
 

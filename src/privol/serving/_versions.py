@@ -304,8 +304,10 @@ class Registry:
                     write_atomically(draft / _SIGNATURE, sign(manifest, signer), mode=_READ_ONLY)
                 os.rename(draft, folder / _named(number))
                 sync_folder(folder)
-            except BaseException:
+            except BaseException as error:
                 shutil.rmtree(draft, ignore_errors=True)
+                if type(error) in (InvalidParameter, StateError):  # of the run, not of a draft that is gone
+                    raise type(error)(str(error).replace(str(draft), os.fspath(run))) from error
                 raise
             if current:
                 self._point(folder, number)
