@@ -6,7 +6,7 @@ claim refutes it: the proof, the calibration or the code is wrong. ``docs/audit.
 is shipped.
 
 :func:`audit_program` and :func:`audit_canaries` try to refute the claims of any other program, a callable or a command;
-:func:`disclosure` writes a refuted claim down for those who maintain it.
+:func:`disclosure` reports a refuted claim to the maintainers of the program.
 """
 
 from ._audit import MECHANISMS, STATISTICS, Audit, audit, audit_black_box

@@ -1,4 +1,4 @@
-"""What is sent to those who maintain a program whose claim is refuted: all that they need to check it, as Markdown."""
+"""Reports of refuted claims for a program's maintainers: all that they need to check one, as Markdown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEIGHBOURS = {
 def disclosure(
     found: ProgramAudit | CanaryAudit, *, source: str = "", versions: Mapping[str, str] | None = None
 ) -> str:
-    """Write down a refuted claim for those who maintain the program, to be sent in private first.
+    """Return a report of a refuted claim for the program's maintainers, to be sent in private first.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def disclosure(
         claimed = f"(epsilon, delta) = ({format_up(found.epsilon)}, {format_up(found.delta)})"
     parts = [
         f"# {found.program}: a privacy claim that does not hold",
-        "Please treat this as a report of a vulnerability: it has been sent to nobody else.",
+        "Please treat this as the report of a vulnerability: it is meant for the maintainers alone.",
         "## The claim",
         f"{claimed}, for any two tables of which {_NEIGHBOURS[found.adjacency]}.",
         *([f"It is stated here: {source}."] if source else []),
@@ -133,7 +133,10 @@ def _by_tables(found: ProgramAudit) -> list[str]:
             "The event is about the last bits of a number: it concerns the program as it runs in floating point. The "
             "mechanism on real numbers may well satisfy the claim."
         )
-    repeat = f"Run the program {max(10_000, runs):,} times on each table, and count how often {found.event}."
+    repeat = (
+        f"Run the program {max(10_000, runs):,} times on each table, and count how often {found.event}. Value 1 is the "
+        "first number that a run releases."
+    )
     return [*parts, "## How to repeat it", repeat, *tables, *how]
 
 
