@@ -115,7 +115,7 @@ def _by_tables(found: ProgramAudit) -> list[str]:
     likelier, other, runs = found.counts
     parts = [
         f"Consider the event that {found.event}. In the last stage of the audit, whose event and tables were chosen "
-        f"before it began, it happened in {likelier:,} of {runs:,} runs on one of the two tables below, and in "
+        f"before it began, it happened in {likelier:,} of {runs:,} runs on the {found.likelier} table below, and in "
         f"{other:,} of {runs:,} on the other.",
         f"The evidence of all stages is 10^{found.log_evidence / math.log(10.0):.1f}. If the claim holds, it ever "
         f"reaches 10^{-math.log10(found.error):.3g} with a probability of at most {found.error:g}, however many "

@@ -73,6 +73,8 @@ class ProgramAudit:
         What the last bets were made on.
     counts : tuple of int
         How often it happened in the last stage: on the table where it is the likelier, on the other, and runs.
+    likelier : {"first", "second", ""}
+        Which table of the pair that is; "" if there is no event.
     exact : float or None
         delta at the claimed epsilon, by known distributions (a lower bound; ``epsilon_lower`` is 0 then).
     skipped : tuple of str
@@ -100,6 +102,7 @@ class ProgramAudit:
     pair: Pair | None
     event: str
     counts: tuple[int, int, int]
+    likelier: str
     exact: float | None
     skipped: tuple[str, ...]
     remark: str
@@ -128,11 +131,14 @@ class ProgramAudit:
             f"where 10^{needed:.3g} would refute"
         )
         likelier, other, runs = self.counts
-        event = f" The event that {self.event} happened in {likelier:,} of {runs:,} runs on one table and in {other:,} "
+        event = (
+            f" The event that {self.event} happened in {likelier:,} of {runs:,} runs on the {self.likelier} table, and "
+            f"in {other:,} on the other."
+        )
         return (
             f"{head}{verdict}, and a true claim is refuted with a probability of at most {self.error:g}. "
             f"{self.runs:,} runs on either table of {self.pairs:,} pairs.{where}"
-            f"{event + 'on the other.' if self.event else ''} With confidence {self.confidence:.10g} each, "
+            f"{event if self.event else ''} With confidence {self.confidence:.10g} each, "
             f"epsilon >= {_down(self.epsilon_lower)} at that delta, mu >= {_down(self.mu_lower)}.{tail}"
         )
 
@@ -486,7 +492,9 @@ class _Campaign:
             epsilon_refuted=(gdp_epsilon(refuted_to, self.claim.delta) * (1 - 1e-12)) if is_mu else refuted_to,
             mu_refuted=refuted_to if is_mu else None, epsilon_lower=lower[0], mu_lower=lower[1], confidence=confidence,
             runs=self.used, stages=stage, pairs=self.tried, pair=most.pair,
-            event="" if event is None else event.sentence(), counts=counts, exact=None, skipped=tuple(self.skipped),
+            event="" if event is None else event.sentence(), counts=counts,
+            likelier="" if event is None else ("first", "second")[event.likelier], exact=None,
+            skipped=tuple(self.skipped),
             remark=self._remark(alive),
         )  # fmt: skip
 
@@ -520,8 +528,8 @@ class _Campaign:
             program=self.program.title, adjacency=self.adjacency, epsilon=self.claim.epsilon, delta=self.claim.delta,
             mu=self.claim.mu, refuted=refuted, log_evidence=math.inf if refuted else 0.0, error=0.0,
             epsilon_refuted=0.0, mu_refuted=None, epsilon_lower=0.0, mu_lower=0.0, confidence=1.0, runs=0, stages=0,
-            pairs=self.tried, pair=worst, event="", counts=(0, 0, 0), exact=most, skipped=tuple(self.skipped),
-            remark="",
+            pairs=self.tried, pair=worst, event="", counts=(0, 0, 0), likelier="", exact=most,
+            skipped=tuple(self.skipped), remark="",
         )  # fmt: skip
 
     def _failed(self, pair: Pair, failure: ProgramFailure) -> None:
