@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import tarfile
 from pathlib import Path
@@ -17,6 +19,7 @@ from places import ROOT
 
 from privol import ObjectivePerturbation
 from privol._values import labels_of
+from privol.errors import StateError
 from privol.guarantees._arithmetic import times_up
 from privol.learners.views import mechanism_of
 from privol.verifying import checker
@@ -102,6 +105,17 @@ def test_past_findings_in_records_are_handled(tmp_path):
 def test_what_is_nested_too_deep_or_has_too_many_digits_is_refused(tmp_path, kind, text):
     """Python's parsers end in a RecursionError, or in a ValueError that is no error of the format."""
     assert not RECORDS[kind].check(kind, text, tmp_path)
+
+
+def test_a_sealed_model_without_its_number_of_releases_is_refused(tmp_path):
+    """Found by a longer run: a KeyError."""
+    account, _, model = fuzz_kept.seeds("sealed")[0].partition(b"\n")
+    record = json.loads(model)
+    for value in (None, "1", 1.0, [1]):
+        changed = fuzz_records._dump(fuzz_kept._signed({**record, "n_releases": value}))
+        bound = {**json.loads(account), "record": hashlib.sha256(changed).hexdigest()}
+        with pytest.raises(StateError, match=r"model\.json: n_releases must be a whole number, found"):
+            fuzz_kept.check_sealed(fuzz_records._dump(bound) + b"\n" + changed, tmp_path)
 
 
 RECORDS = {

@@ -203,7 +203,9 @@ class Checkpoints:
         if account is None:
             return
         if (self.folder / RECORD).exists():
-            entry, releases = account.entry(), read_record(self.folder)["n_releases"]
+            entry, releases = account.entry(), read_record(self.folder).get("n_releases")
+            if type(releases) is not int:
+                raise StateError(f"{self.folder / RECORD}: n_releases must be a whole number, found {releases!r}")
             whole = entry.mu_squared >= account.reserved_mu_squared * (1.0 - 1e-9)
             if entry.open or not (whole or entry.releases >= releases):
                 self.clear_model()
