@@ -8,6 +8,7 @@ kernels again in place, with the counters of gcc. ``python setup.py -q build_ext
     python tools/coverage_page.py page           # docs/coverage.md, from all that was run since the build
     python tools/coverage_page.py open           # what has no reason yet
     python tools/coverage_page.py all            # build, run, page
+    python tools/coverage_page.py python         # run and page for Python alone, where no kernel has changed since
 
 Python is measured by coverage.py, C by gcov, Cython by gcov through the lines that Cython notes in its C. The tests run
 room by room, as ``tools/coverage.toml`` says; each branch has to be taken once, not by every parameter of every test.
@@ -440,17 +441,52 @@ def spans(lines: Sequence[int]) -> str:
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
 
 
-def page(counted: dict[str, Lines], steps: Sequence[dict[str, Any]], why: Sequence[Reason]) -> tuple[str, list[str]]:
-    """Return the page's generated part, and what is wrong."""
+@dataclass(frozen=True)
+class Before:
+    """What a page says of C and Cython: the commit, its tables, and by a reason's title the lines of each file."""
+
+    commit: str
+    tables: list[str]
+    lines: dict[str, dict[str, list[int]]]
+
+
+def compiled_before(text: str) -> Before:
+    """Read what was measured of C and Cython from a page."""
+    part = text.split(BEGIN, 1)[1].split(END, 1)[0]
+    commit = re.findall(r"at commit (\w+)", part.strip().split("\n")[0])[-1]
+    lines: dict[str, dict[str, list[int]]] = {}
+    for title, listed in re.findall(r"(?m)^\*\*(.+?)\*\* \(\d+ lines\)\. .*\n\n(.*)\.$", part):
+        files = dict(re.findall(r"`(_core/[^`]+)` ([\d, -]+)", listed))
+        lines[title] = {file: numbers(words) for file, words in files.items()}
+    return Before(commit, part[part.index("| C kernels |") : part.index("## What was run")].strip().split("\n"), lines)
+
+
+def numbers(words: str) -> list[int]:
+    """Return the line numbers of "3, 5-7"."""
+    ends = [[int(number) for number in span.split("-")] for span in words.split(", ")]
+    return [line for span in ends for line in range(span[0], span[-1] + 1)]
+
+
+def page(
+    counted: dict[str, Lines], steps: Sequence[dict[str, Any]], why: Sequence[Reason], before: Before | None = None
+) -> tuple[str, list[str]]:
+    """Return the page's generated part, and what is wrong; ``before``: what it says of C and Cython stays."""
     by, left, idle = sort_out(list(places(counted)), why)
-    out = [*table(counted, PYTHON, "Python"), "", *table(counted, C, "C kernels"), "", *table(counted, CYTHON, "")]
+    out = [*table(counted, PYTHON, "Python"), ""]
+    if before is None:
+        out += [*table(counted, C, "C kernels"), "", *table(counted, CYTHON, "")]
+    else:
+        out += before.tables
+        idle = [entry for entry in idle if ": _core/" not in entry]
+        unknown = {title for title, files in before.lines.items() if files} - {reason.title for reason in why}
+        idle += [f"{title}: a reason of C on the page alone" for title in sorted(unknown)]
     out += ["", "## What was run", "", *(f"* {step['what']}" for step in steps), "", "## What is not covered, and why"]
     for reason in why:
-        found: dict[str, list[int]] = defaultdict(list)
+        found: dict[str, list[int]] = defaultdict(list, before.lines.get(reason.title, {}) if before else {})
         for place in by[reason.id]:
             found[place.file].append(place.line)
         listed = "; ".join(f"`{file}` {spans(lines)}" for file, lines in found.items())
-        out += ["", f"**{reason.title}** ({len(by[reason.id])} lines). {reason.why}", "", f"{listed}."]
+        out += ["", f"**{reason.title}** ({sum(map(len, found.values()))} lines). {reason.why}", "", f"{listed}."]
     wrong = [
         f"no reason: {place.file}:{place.line} ({place.function}){' raises' * place.raises}: {place.text}"
         for place in left
@@ -463,33 +499,37 @@ def written(text: str, part: str) -> str:
     return f"{head}{BEGIN}\n{part}\n{END}{rest.split(END, 1)[1]}"
 
 
-def commit_of() -> str:
+def commit_of(before: Before | None) -> str:
     """Say which source was measured."""
     asked = ["git", "log", "-1", "--format=%h", "--", str(PACKAGE)]
     commit = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-    return f"Measured at commit {commit}, the last one then that had changed the source: lines are numbered as there."
+    rest = f"; C and Cython, unchanged since, at commit {before.commit}" if before else ""
+    return f"Measured at commit {commit}, the last one then that had changed the source{rest}; lines are as there."
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Coverage of the tests, with a reason for what is left.")
-    parser.add_argument("what", choices=["build", "run", "page", "open", "all"])
+    parser.add_argument("what", choices=["build", "run", "page", "open", "all", "python"])
     parser.add_argument("runs", nargs="*", help="runs of tools/coverage.toml; default all")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="how many rooms at a time")
     options = parser.parse_args()
     words = tomllib.loads(LIST.read_text(encoding="utf-8"))
-    good = True
+    good, own = True, options.what == "python"
     if options.what in ("build", "all"):
         build()
-    if options.what in ("run", "all"):
+    before = compiled_before(PAGE.read_text(encoding="utf-8")) if own else None
+    if before:  # or the page would have old figures of new code
+        run(["git", "diff", "--quiet", before.commit, "HEAD", "--", PACKAGE / "_core"])
+    if options.what in ("run", "all", "python"):
         chosen = [step for step in words["run"] if not options.runs or step["name"] in options.runs]
-        good = measure(chosen, options.workers)
-    if options.what in ("page", "open", "all"):
-        counted = {**of_python(), **of_compiled()}
-        part, wrong = page(counted, words["run"], reasons(words))
+        good = measure([step for step in chosen if not (own and step.get("drivers"))], options.workers)
+    if options.what in ("page", "open", "all", "python"):
+        counted = of_python() if own else {**of_python(), **of_compiled()}
+        part, wrong = page(counted, words["run"], reasons(words), before)
         print("\n".join(wrong))
         good &= not wrong
         if options.what != "open":
-            text = written(PAGE.read_text(encoding="utf-8"), f"{commit_of()}\n\n{part}")
+            text = written(PAGE.read_text(encoding="utf-8"), f"{commit_of(before)}\n\n{part}")
             PAGE.write_text(text, encoding="utf-8")
     sys.exit(0 if good else 1)
 

@@ -56,6 +56,22 @@ def test_places_are_sorted_by_reason(tool, counted):
     assert "| `(top)` | 7 | 57.1 % | 4 | 50.0 % |" in page
 
 
+def test_what_was_measured_of_kernels_stays(tool, counted):
+    before = tool.compiled_before(tool.PAGE.read_text(encoding="utf-8"))
+    assert before.tables[0].startswith("| C kernels |")
+    assert before.tables[-1].endswith("are reached.")
+    listed = {file for files in before.lines.values() for file in files}
+    assert listed
+    assert all(file.startswith("_core/c/") for file in listed)
+    words = {"id": "a", "title": "Kernels for other processors", "why": "So.", "at": [{"file": "one.py"}]}
+    kept = tool.Before("abc", before.tables, {words["title"]: {"_core/c/x.c": [3, 5, 6]}, "Gone": {"_core/c/y.c": [1]}})
+    page, wrong = tool.page(counted, [], tool.reasons({"reason": [words]}), kept)
+    assert "(8 lines). So.\n\n`_core/c/x.c` 3, 5-6; `one.py` 2-6." in page
+    assert before.tables[-1] in page
+    assert wrong == ["explains nothing: Gone: a reason of C on the page alone"]
+    assert tool.numbers("3, 5-6") == [3, 5, 6]
+
+
 def test_copies_of_a_line_are_added_up(tool):
     lines = tool.Lines()
     lines.add(3, 0, [0, 0])

@@ -117,7 +117,9 @@ def test_the_page_says_how_many_processes_were_killed():
     total = 0
     for table in re.findall(r"(?m)(?:^\|.*\n)+", text):
         heading, *rows = rows_of(table)
-        struck = [k for k, name in enumerate(heading) if re.search("processes killed|launchers killed", name)]
+        struck = [
+            k for k, name in enumerate(heading) if re.search("processes killed|launchers killed|launchers struck", name)
+        ]
         total += sum(number(row[k]) for row in rows for k in struck)
         total += sum(number(row[3]) for row in rows if row[0].startswith("**killed"))
     assert f"In all, {total:,} processes were killed or lost power" in text
@@ -127,11 +129,40 @@ def test_the_page_says_how_many_processes_were_killed():
 @pytest.mark.mpi
 def test_killed_ranks_come_to_the_same_end():
     """A few kills of ``tools/kill_ranks.py``: a network, and rows in parts."""
-    pytest.importorskip("mpi4py", exc_type=ImportError)
-    command = [sys.executable, str(ROOT / "tools" / "kill_ranks.py"), "--kills", "2", "--strikes", "3"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, env=environment, check=False)
+    done = of_ranks("--kills", "2", "--strikes", "3", "--only", "network", "--only", "parts")
     assert done.returncode == 0, done.stderr
+    rows = struck_ranks(done)
+    assert set(rows) == {"network", "parts"}
+    assert sum(rows.values()) >= 2
+
+
+@pytest.mark.mpi
+@pytest.mark.thorough
+@pytest.mark.parametrize("calls", ["torn", "lost", "failing"])
+def test_ranks_that_are_struck_at_a_call_come_to_the_same_end(calls):
+    done = of_ranks("--calls", calls, "--apart", "40", "--only", "network", "--only", "parts of least squares")
+    assert done.returncode == 0, done.stderr
+    rows = struck_ranks(done)
+    assert rows["network"] >= 3
+    assert rows["parts of least squares"] >= 1
+
+
+@pytest.mark.mpi
+@pytest.mark.thorough
+def test_ranks_that_sync_nothing_are_found():
+    done = of_ranks("--calls", "lost", "--apart", "9", "--only", "network", "--mutant", "files")
+    assert done.returncode == 1
+    assert "network" in done.stderr
+
+
+def of_ranks(*words):
+    pytest.importorskip("mpi4py", exc_type=ImportError)
+    command = [sys.executable, str(ROOT / "tools" / "kill_ranks.py"), *words]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT, env=environment, check=False)
+
+
+def struck_ranks(done):
+    """The number of strikes by kind of run."""
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:]]
-    assert [row[0] for row in rows] == ["network", "parts"]
-    assert sum(int(row[2]) for row in rows) >= 2
+    return {row[0]: int(row[2]) for row in rows}
