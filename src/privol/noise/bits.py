@@ -12,6 +12,7 @@ from .._validate import integer
 from ..errors import InvalidParameter, SourceFailure
 
 __all__ = [
+    "KEY_BYTES",
     "STREAM_ENCODING",
     "STREAM_GENERATOR",
     "STREAM_INTEGERS",
@@ -23,6 +24,9 @@ __all__ = [
     "Source",
     "make_source",
 ]
+
+#: Bytes of a key: that of AES-256.
+KEY_BYTES = 32
 
 #: Noise streams: the first part of an address, so that two uses of a key never share words.
 STREAM_RELEASES = 0
@@ -68,10 +72,10 @@ def source_of(key: bytes, *, private: bool) -> Source:
 
 
 def new_key(random_state: Any = None) -> bytes:
-    """Draw the 32 bytes from which :func:`make_source` makes a source: SECRET, to be kept or used, never shown."""
+    """Draw the bytes from which :func:`make_source` makes a source: SECRET, to be kept or used, never shown."""
     if random_state is None:
         try:
-            return os.urandom(32)
+            return os.urandom(KEY_BYTES)
         except (OSError, NotImplementedError) as error:
             raise SourceFailure(f"the operating system gives no entropy for a noise key: {error}") from error
     bits: Any
@@ -91,5 +95,5 @@ def new_key(random_state: Any = None) -> bytes:
             f"found {random_state!r}"
         )
     # 32 bits per word for any word size of the generator: every BitGenerator fills at least the low half
-    words = np.asarray(bits.random_raw(8), dtype=np.uint64) & np.uint64(0xFFFFFFFF)
+    words = np.asarray(bits.random_raw(KEY_BYTES // 4), dtype=np.uint64) & np.uint64(0xFFFFFFFF)
     return words.astype("<u4").tobytes()

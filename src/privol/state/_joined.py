@@ -11,11 +11,10 @@ from .._files import write_atomically
 from ..errors import StateError
 from ..guarantees import Guarantee
 from ..ledger import Account, Ledger
+from ..noise.bits import KEY_BYTES
 from ._unbegun import Unbegun, as_begun
 
 __all__ = ["Joined"]
-
-_KEY_BYTES = 32
 
 
 class Joined:
@@ -81,8 +80,8 @@ class Joined:
                 record = json.loads(path.read_text(encoding="utf-8"))
                 found[path.stem] = {"plan_id": str(record["plan_id"]), "settings": record["settings"]}
                 key = bytes.fromhex(record["key"])
-                if len(key) != _KEY_BYTES:
-                    raise ValueError(f"the key has {len(key)} bytes, allowed are {_KEY_BYTES}")
+                if len(key) != KEY_BYTES:
+                    raise ValueError(f"the key has {len(key)} bytes, allowed are {KEY_BYTES}")
                 found[path.stem]["key"] = key.hex()
             except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
                 raise StateError(f"{path} cannot be read: {error!r}") from error

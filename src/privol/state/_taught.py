@@ -14,14 +14,13 @@ from .._files import sync_folder, write_atomically
 from .._validate import integer
 from .._values import shown
 from ..errors import StateError
-from ..noise.bits import new_key
+from ..noise.bits import KEY_BYTES, new_key
 from ._checkpoints import TAUGHT, Checkpoints
 from ._digest import RowDigest
 from ._place import users_key
 
 __all__ = ["KnowsTaught"]
 
-_KEY_BYTES = 32
 #: What estimators with a learnt encoding keep of it in the same directory.
 ENCODING = "encoding.json"
 
@@ -75,8 +74,8 @@ class KnowsTaught:
         try:
             record = json.loads((self._files.folder / TAUGHT).read_text(encoding="utf-8"))
             key, number = bytes.fromhex(record["key"]), record.get("number")  # older records lack it, and the users
-            if len(key) != _KEY_BYTES:
-                raise ValueError(f"the key has {len(key)} bytes, allowed are {_KEY_BYTES}")
+            if len(key) != KEY_BYTES:
+                raise ValueError(f"the key has {len(key)} bytes, allowed are {KEY_BYTES}")
             digests = record["digest"], record.get("users")
             if not all(digest is None or isinstance(digest, str) for digest in digests):
                 raise ValueError(f"found the digests {shown(digests)}, allowed are texts")
