@@ -533,6 +533,8 @@ def test_rows_of_a_user_are_counted_from_one_on(folder, name, changes):
         guaranteed(run, **changes)
         change_run(run, change)
         assert caught(run)
+        # its parameters differ as well, which some other check finds
+        assert any(re.search(r"ValueError .* rows of a user, .* apart", each.detail) for each in verify(run))
 
 
 def test_gradients_that_are_not_cut_are_as_long_as_the_loss_makes_them(folder):
