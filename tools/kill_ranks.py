@@ -71,9 +71,9 @@ def learn_network(case: str, n: int, ranks: Ranks, home: Path, look: Callable[..
     return learner.fit_ranks(rows, ranks, progress=look, checkpoint=State(home / "run", every=n // (3 * SIZE)))
 
 
-def learn_parts(learner: Any, rows: str, ranks: Ranks, home: Path, look: Callable[..., None]) -> Any:
+def learn_parts(learner: Any, rows: str, every: int, ranks: Ranks, home: Path, look: Callable[..., None]) -> Any:
     """Learn over rows in parts; the curator has the directory ``home / "run"``."""
-    state = State(home.with_name("rank-0") / "run", every=1)
+    state = State(home.with_name("rank-0") / "run", every=every)
     learner.fit_parts(parts_of(rows), RankCrew(ranks), checkpoint=state)
     return learner
 
@@ -81,10 +81,12 @@ def learn_parts(learner: Any, rows: str, ranks: Ranks, home: Path, look: Callabl
 #: What a rank learns, of how many rows: of a large number for random instants, of a small one for every call.
 KINDS: dict[str, Callable[..., Any]] = {
     "network": lambda big, *where: learn_network("batch", 1003 if big else 225, *where),
-    "parts": lambda big, *where: learn_parts(*step_learner("logistic", batch=64 if big else 300), *where),
+    "parts": lambda big, *where: learn_parts(
+        *step_learner("logistic", batch=64 if big else 300), 1 if big else 250, *where
+    ),
     "sparse network": lambda big, *where: learn_network("sparse", 1003 if big else 30, *where),
     "parts of least squares": lambda big, *where: learn_parts(
-        leaf_learner("batch", batch=64 if big else 300), "real", *where
+        leaf_learner("batch", batch=64 if big else 300), "real", 1 if big else 250, *where
     ),
 }
 
