@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from sklearn.metrics import roc_auc_score
 from privol import DPFTRL, AdaptiveFTRL, losses
 from privol.calibration import LARGEST_SCORE
 from privol.errors import InvalidParameter
+from privol.factorizations._blt import _ordered_product
 
 WORDS = {"epsilon": 9.0, "delta": 1e-3, "random_state": 5}
 
@@ -229,6 +232,20 @@ def test_strong_convexity_and_thresholds_follow_the_noise():
         for step in (1, 2, 17, tuning.until[-1]):
             part = tuning.part(step)
             assert tuning.until[part] >= step > ([0, *tuning.until])[part]
+
+
+def test_processors_agree_on_what_tunes_it():
+    """The figures have ten digits, and the sums before them an order: BLAS and exponentials differ in the sixteenth."""
+    plan = AdaptiveFTRL(horizon=3000).calibrate(5, 3000)
+    figures = [*plan.tuning.held, *plan.tuning.threshold, *plan.tuning.lag, *plan.tuning.walk]
+    assert len(figures) > 300
+    assert [float(f"{figure:.10g}") for figure in figures] == figures
+    assert plan.regularization == plan.tuning.held[-1]
+    rng = np.random.default_rng(4)
+    left, right = rng.normal(size=(2, 6, 6))
+    expected = [[functools.reduce(operator.add, (left[i, k] * right[k, j] for k in range(6))) for j in range(6)]
+                for i in range(6)]  # fmt: skip
+    assert _ordered_product(left, right).tolist() == expected
 
 
 def test_parameters():

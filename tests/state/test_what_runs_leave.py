@@ -43,6 +43,18 @@ def test_a_run_that_has_sent_messages_has_spent_all_that_it_reserved(tmp_path):
         assert account.entry().mu_squared == (account.reserved_mu_squared if sent else 0.0)
 
 
+def test_a_run_that_ended_on_other_ranks_has_the_releases_of_its_model(tmp_path):
+    """Not its messages: of a network that releases its last model alone these are more than its guarantee has."""
+    words = {"adjacency": "replace", "horizon": 100, "releases": 1, "delta": 1e-6, "arithmetic": "a"}
+    guarantee = Guarantee(kind="gdp", parameter=0.1, bit_source="b", **words)
+    account = Ledger().open(learner="DOLA", guarantee=guarantee)
+    entries = (struct.pack("<q32s", k + 1, bytes(32)) for k in range(5))
+    (tmp_path / "sent.log").write_bytes(b"".join(entries))
+    close_as_left(account, tmp_path, rows=10, releases=1)
+    entry = account.entry()
+    assert (entry.rows, entry.releases, entry.mu_squared) == (10, 1, account.reserved_mu_squared)
+
+
 def test_a_message_whose_record_the_power_cut_short_never_left(tmp_path):
     """The disk may have the length of an entry that was not synced, and zeros in the place of some of it."""
     path, rows = tmp_path / "sent.log", np.arange(6.0).reshape(3, 2)

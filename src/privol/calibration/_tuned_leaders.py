@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from decimal import ROUND_CEILING, Context
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +46,7 @@ _POWER, _QUICKEST, _SLOWEST = 8.0, 8.0, 64.0
 _SURE, _WALK = 1.5, 0.35
 _SETTLED = 1024  # steps after which the noise of the difference is that of the last step
 _PARTS_OF_OCTAVE = 16
+_DIGITS = Context(prec=10, rounding=ROUND_CEILING)  # exponentials of processors differ in the last of sixteen digits
 
 
 def score_unit(loss: Loss, y_bound: float) -> float:
@@ -122,16 +124,21 @@ def calibrate_adaptive(
     begun = np.minimum([part.until for part in parts], _SETTLED) - 1
     tuning = Tuning(
         until=tuple(part.until for part in parts),
-        held=tuple(held[1:]),
-        threshold=tuple(threshold[1:]),
-        lag=tuple(part.lag for part in parts),
-        walk=tuple((_WALK * batch * plan.bound**2 * walk[begun] ** 2).tolist()),
+        held=_alike(held[1:]),
+        threshold=_alike(threshold[1:]),
+        lag=_alike(part.lag for part in parts),
+        walk=_alike(_WALK * batch * plan.bound**2 * walk[begun] ** 2),
         power=_POWER,
         quickest=_QUICKEST,
         slowest=_SLOWEST,
         sure=_SURE,
     )
-    return replace(plan, regularization=held[-1], gradient_bound=gradient_bound, tuning=tuning)
+    return replace(plan, regularization=tuning.held[-1], gradient_bound=gradient_bound, tuning=tuning)
+
+
+def _alike(figures: Iterable[float]) -> tuple[float, ...]:
+    """Round up to digits that all processors agree on: released models must not depend on the last bit of a library."""
+    return tuple(float(_DIGITS.create_decimal(float(figure))) for figure in figures)
 
 
 class _Part(NamedTuple):

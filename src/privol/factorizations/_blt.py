@@ -217,7 +217,7 @@ class BLT(Toeplitz):
             move[n, :n], move[n, n], reach[n] = a * size * rates, 1.0 - a, a * size.sum()
             move[n + 1, :n], move[n + 1, n], reach[n + 1] = (a - b) * size * rates, b - a, (a - b) * size.sum()
             move[n + 1, n + 1] = 1.0 - b
-            covariance = move @ covariance @ move.T + np.outer(reach, reach)
+            covariance = _ordered_product(move, _ordered_product(covariance, move.T)) + np.outer(reach, reach)
             found[step] = math.sqrt(max(covariance[n + 1, n + 1], 0.0))
         return found
 
@@ -240,6 +240,12 @@ class BLT(Toeplitz):
         """A sum of squares of sums of exponentials."""
         log, weight = terms
         return float(np.sum(np.outer(weight, weight) * sums(np.add.outer(log, log), count)))
+
+
+def _ordered_product(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A product of small matrices whose sums are added in order: BLAS adds in another order on each processor."""
+    found: NDArray[np.float64] = np.add.reduce(left.T[:, :, np.newaxis] * right[:, np.newaxis, :], axis=0)
+    return found
 
 
 def products_of_columns(

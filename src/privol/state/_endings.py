@@ -145,7 +145,8 @@ class Ends(ABC):
         if not account.closed:
             if not (self._files.folder / RECORD).exists():
                 self._refuse("the run has ended on another rank, and its last model is not here")
-            close_as_left(account, self._files.folder, read_record(self._files.folder)["n_rows"])
+            record = read_record(self._files.folder)
+            close_as_left(account, self._files.folder, rows=record["n_rows"], releases=record["n_releases"])
 
     def _finished(self, account: Account | None, ledger: Ledger) -> NoReturn:
         """Report that the run has ended; if a crash came before, first show its model or remove its secrets."""

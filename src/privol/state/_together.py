@@ -204,14 +204,14 @@ def has_sent(folder: Path) -> bool:
     return bool(_read(folder / SENT))
 
 
-def close_as_left(account: Account, folder: Path, rows: int = 0) -> None:
+def close_as_left(account: Account, folder: Path, *, rows: int = 0, releases: int | None = None) -> None:
     """Close the account of a run that is not running: the journal has what it released, the folder what it sent.
 
-    ``rows``: those that it is known to have learnt, if the journal knows fewer.
+    ``rows`` and ``releases`` are those of its last model. Without one, each message counts as a release.
     """
     entry, rounds = account.entry(), max(_read(folder / SENT), default=0)
     spent = account.reserved_mu_squared if rounds else entry.mu_squared
-    account.close_at(max(entry.rows, rows), max(entry.releases, rounds), spent)
+    account.close_at(max(entry.rows, rows), max(entry.releases, rounds if releases is None else releases), spent)
 
 
 def company_of(learner: Any, every: int, seconds: float) -> Alone:
