@@ -248,6 +248,37 @@ def test_wheels_go_into_rooms_that_can_use_them(tools):
     assert room.takes(f"privol-0.1.0-cp311-cp311-{family}.whl")
     for name in ("cp312-cp312-" + family, "cp311-cp311-musllinux_1_2_aarch64", "cp311-cp311-manylinux_2_17_x86_64"):
         assert not room.takes(f"privol-0.1.0-{name}.whl")
+    (alpine,) = (room for room in tools.rooms.ROOMS if room.libc == "musl")
+    assert alpine.takes("privol-0.1.0-cp313-cp313-musllinux_1_2_x86_64.whl")
+    assert not alpine.takes("privol-0.1.0-cp313-cp313-manylinux_2_17_x86_64.whl")
+
+
+def test_rooms_have_folders_of_their_own(tools):
+    """Rooms that differ in a processor's model or in dependencies may share one: nothing else of a room is kept."""
+    kinds = {(room.release, room.python, room.machine, room.libc, room.copied) for room in tools.rooms.ROOMS}
+    assert len({room.folder for room in tools.rooms.ROOMS}) == len(kinds)
+    pythons = PROJECT["project"]["classifiers"]
+    stated = {each.rpartition(" ")[2] for each in pythons if re.search(r":: 3\.\d+$", each)}
+    assert {room.python for room in tools.rooms.ROOMS} == stated
+
+
+def test_a_copy_of_a_python_needs_that_python(tools, monkeypatch, tmp_path):
+    monkeypatch.setattr(tools.rooms.shutil, "which", lambda name: None if name == "python3.12" else f"/usr/bin/{name}")
+    monkeypatch.setattr(tools.rooms.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(tools.rooms, "KEPT", tmp_path)
+    room = tools.rooms.Room("bookworm", "3.12", "x86_64", copied=True)
+    with pytest.raises(SystemExit, match=r"no python3\.12 on its path"):
+        tools.rooms.folder_of(room)
+
+
+def test_sources_of_a_python_are_those_that_were_tried(tools, monkeypatch, tmp_path):
+    other = tmp_path / "other.tar.gz"
+    other.write_bytes(b"not the library")
+    monkeypatch.setattr(tools.rooms.musl, "KEPT", tmp_path)
+    monkeypatch.setitem(tools.rooms.musl.SOURCES, "zlib", (other.as_uri(), "0" * 64))
+    with pytest.raises(SystemExit, match=r"other\.tar\.gz is not the file that it was"):
+        tools.rooms.musl.unpacked("zlib", tmp_path)
+    assert not (tmp_path / "sources" / "other.tar.gz").exists()
 
 
 def test_oldest_dependencies_are_the_lower_bounds(tools):
