@@ -13,6 +13,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 __all__ = [
     "UNIT",
     "UP",
@@ -28,6 +31,7 @@ __all__ = [
     "sum_up",
     "up_to_digits",
     "vector_excess",
+    "vector_norm",
 ]
 
 #: Unit roundoff: ``fl(a op b) = (a op b) (1 + e)`` with ``|e| <= UNIT / (1 + UNIT)``, for ``+ - * /`` and roots of
@@ -48,6 +52,11 @@ def up_to_digits(x: float, digits: int) -> float:
     """Return a positive number rounded up to ``digits`` significant decimal digits."""
     unit = 10.0 ** (math.floor(math.log10(x)) - digits + 1)
     return float(f"{math.ceil(x / unit) * unit:.{digits}g}")
+
+
+def vector_norm(x: NDArray[np.float64]) -> float:
+    """Return the L2 norm of a vector of which no square overflows, by NumPy's sums: BLAS adds up in any order."""
+    return math.sqrt(float(np.sum(x * x)))
 
 
 # --- What a kernel computes of a row ------------------------------------------------------------------------------

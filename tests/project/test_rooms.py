@@ -198,3 +198,36 @@ def test_file_names_that_repeat_are_listed() -> None:
             homes[path.stem.strip("_")].add(path)
     several = {name: sorted(map(str, paths)) for name, paths in homes.items() if len(paths) > 1}
     assert several.keys() == ONE_THING.keys(), {name: several.get(name) for name in several.keys() ^ ONE_THING.keys()}
+
+
+#: Rooms whose figures guarantees rest on, and what BLAS or LAPACK computes.
+OF_FIGURES = ("calibration", "factorizations", "guarantees", "noise", "randomizers")
+OF_BLAS = {"dot", "einsum", "inner", "linalg", "matmul", "tensordot", "vdot"}
+
+
+def uses_of_blas(tree: ast.AST) -> list[str]:
+    """Where a module asks for sums of products in an order that the processor's BLAS chooses, or a broken one."""
+    return [
+        f"{node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult))
+        or (isinstance(node, ast.Attribute) and node.attr in OF_BLAS and not own(node.value))
+        or (isinstance(node, ast.ImportFrom) and "linalg" in (node.module or ""))
+    ]
+
+
+def test_figures_do_not_depend_on_blas() -> None:
+    """Its sums differ between processors, and were wrong altogether under one emulator."""
+    wrong = [
+        f"{path.relative_to(PACKAGE)}:{what}"
+        for path, tree in sources().items()
+        if room_of(path) in OF_FIGURES
+        for what in uses_of_blas(tree)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("source", ["x @ y", "x @= y", "np.dot(x, y)", "x.dot(y)", "np.linalg.norm(x)",
+                                    "from scipy.linalg import toeplitz"])  # fmt: skip
+def test_uses_of_blas_are_seen(source: str) -> None:
+    assert uses_of_blas(ast.parse(source))

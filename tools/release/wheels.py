@@ -75,6 +75,22 @@ def environment(epoch: int) -> dict[str, str]:
     return {**kept, "SOURCE_DATE_EPOCH": str(epoch), "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
 
+def headers(target: Target, python: Path, folder: Path) -> str:
+    """Return the flag for a folder with CPython's configuration for the target, where its headers have none.
+
+    Debian's headers include it by processor. That of this machine serves: it is the same for all 64-bit Linux.
+    """
+    code = "import sysconfig; print(sysconfig.get_path('include'), sysconfig.get_config_var('MULTIARCH'))"
+    include, own = run([str(python), "-c", code]).split()
+    configured = Path(include).parent / own / Path(include).name
+    linked = folder / "include" / f"{target.machine}-linux-gnu"
+    if own == linked.name or not configured.exists():
+        return ""
+    linked.mkdir(parents=True)
+    (linked / configured.name).symlink_to(configured)
+    return f" -I{linked.parent}"
+
+
 def describe(target: Target, python: Path, folder: Path, own: str) -> dict[str, str]:
     """Write the record of an interpreter that would have been compiled for the target; return the variables for it.
 
@@ -96,7 +112,7 @@ with open(sys.argv[2], "w") as file:
 """
     variables = {
         "CC": command,
-        "CFLAGS": "-DNDEBUG -fwrapv",
+        "CFLAGS": "-DNDEBUG -fwrapv" + headers(target, python, folder),
         "OPT": "",
         "CCSHARED": "-fPIC",
         "LDSHARED": f"{command} -shared",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core._schedule import Schedule
-from .._rounding import UNIT, UP, bound_of_rows
+from .._rounding import UNIT, UP, bound_of_rows, vector_norm
 from .._validate import choice, integer, number
 from .._vocabulary import AVERAGE_WEIGHTS, CALIBRATIONS
 from ..errors import InvalidParameter
@@ -127,7 +127,7 @@ class AverageCalibration:
         elif self.weights == "last":
             exact = square / math.sqrt(rows + 1.0)
         else:
-            reach = min(width, norm + float(np.linalg.norm(domain.start(dim))))
+            reach = min(width, norm + vector_norm(domain.start(dim)))
             inverse = math.fsum(float(np.sum(1.0 / (t + 1.0))) for t in chunks_of_rows(rows))
             exact = (l2 * reach**2 + square * inverse) / (2.0 * rows)
         length = dim if self.law == "l2_laplace" else mean_length(dim)
@@ -350,7 +350,7 @@ def _sensitivities(iterates: IterateCalibration, weights: str, rows: int, radius
         start = max(1, stop - _CHUNK)
         each, _ = schedule.arrays(start, 1, stop - start)
         share = np.arange(start + 1.0, stop + 1.0) if weights == "linear" else np.ones(stop - start)
-        total += float(np.dot(each, share))
+        total += float(np.sum(each * share))
         if start <= len(begin):
             some = min(stop - start, len(begin) - start + 1)
             begin[start - 1 : start - 1 + some] = (each * share)[:some]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core._schedule import Schedule
-from .._rounding import UNIT, UP, lanes, scaled_excess
+from .._rounding import UNIT, UP, lanes, scaled_excess, vector_norm
 from .._validate import choice, integer, number
 from .._vocabulary import CALIBRATIONS, L2_SCHEDULES, NOISE_SHAPES
 from ..errors import InvalidParameter
@@ -237,7 +237,7 @@ class IterateCalibration:
             raise unproved("for a set without a bound")
         if schedule.first > 1:
             raise unproved("for the published steps along gradients")
-        reach = min(width, norm + float(np.linalg.norm(domain.start(dim))))
+        reach = min(width, norm + vector_norm(domain.start(dim)))
         gradient = problem.loss.gradient_bound(self.row_bound, norm, problem.y_bound)
 
         def weights(after: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._rounding import UNIT, UP
+from .._rounding import UNIT, UP, vector_norm
 from .._validate import integer, number
 from ..errors import InvalidParameter
 from ..factorizations import BLT, Design, Toeplitz
@@ -170,7 +170,7 @@ class LeaderCalibration:
         """
         rows = integer(rows=rows, at_least=1, at_most=self.epochs.horizon)
         design, domain, dim = self.sums.factorization, self.problem.domain, self.problem.dim
-        reach = min(domain.diameter(dim), domain.norm_bound(dim) + float(np.linalg.norm(domain.start(dim))))
+        reach = min(domain.diameter(dim), domain.norm_bound(dim) + vector_norm(domain.start(dim)))
         plain = isinstance(design, Toeplitz) and design.discount == 1.0 and design.window is None
         if not plain or self.tuning is not None or self.epochs.renewal != "none" or self.l2 or math.isinf(reach):
             raise InvalidParameter("no bound of the regret is proved for these settings")
@@ -290,7 +290,7 @@ def calibrate_leaders(
     )
     sums, reach = epochs.sums[0], 0.0
     if regularization is None:
-        start = float(np.linalg.norm(domain.start(dim)))
+        start = vector_norm(domain.start(dim))
         reach = min(domain.diameter(dim), gradients.radius + start)
         noise = math.sqrt(dim) * sums.std(sums.factorization.steps)
         regularization = _default_weight(sums.weight(problem.horizon), bound, batch, noise, reach)

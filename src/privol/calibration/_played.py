@@ -86,6 +86,6 @@ def behind(
         if positive.any():
             noise[positive] = off(distinct[positive])
         apart = np.minimum(width, noise[where] + (way[:-1] - of_known))
-        total += float(np.dot(slope(chunk), apart))
+        total += float(np.sum(slope(chunk) * apart))
         before, earlier = float(way[-1]), float(of_known[-1])
     return total

@@ -175,7 +175,7 @@ class BLT(Toeplitz):
         rates, reached, total = np.exp(log), np.zeros(len(log)), 0.0
         for weight in sizes[::-1]:
             reached = reached * rates + weight
-            total += float(size @ reached) ** 2
+            total += float(np.sum(size * reached)) ** 2
         left = size * reached * rates
         total += float(np.sum(np.outer(left, left) * _geometric(np.add.outer(log, log), step - len(sizes))))
         return math.sqrt(total)

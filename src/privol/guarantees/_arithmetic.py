@@ -77,7 +77,7 @@ def _log_delta(epsilon: float, mu: float) -> float:
         length = a + root if a > 0.0 else 90.0 / (root - a)  # beyond it the integrand has fallen by e^-45
         t = length * nodes
         growth = -np.expm1(-mu * t) / mu if mu > 1e-100 else t  # the limit, for products that would be subnormal
-        total = length * float(np.dot(weights, np.exp(t * (a - t / 2.0)) * growth))
+        total = length * float(np.sum(weights * np.exp(t * (a - t / 2.0)) * growth))
         if total <= 0.0:
             return -a * a / 2.0  # it underflows only if this plain bound is already far below any delta
         value = math.log(total) + math.log(mu) - a * a / 2.0 - _LOG_SQRT_2PI

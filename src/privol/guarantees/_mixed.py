@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-from .._rounding import UNIT
+from .._rounding import UNIT, vector_norm
 from .._validate import number
 from ..errors import StateError
 from ._arithmetic import compose_gdp, gdp_epsilon, sum_up, zcdp_epsilon, zcdp_rho_of_gdp
@@ -122,7 +122,7 @@ def _by_distributions(mu: float, pure: list[float], delta: float, best: float) -
         made = PrivacyLossDistribution.create_from_rounded_probability(
             dict(enumerate(probabilities.tolist(), start=least)), beyond, step
         )
-        own = float(np.linalg.norm(probabilities))
+        own = vector_norm(probabilities)
         points += len(probabilities)
         if composed is None:
             composed, norm = made, own

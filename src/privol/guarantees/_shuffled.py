@@ -91,7 +91,7 @@ class _Crowd:
         # with any number of clones, even none, it is at most the local report itself
         found = np.clip(found, 0.0, lead * (1.0 + _RELATIVE))
         # 1e-300 covers products and sums that underflowed
-        return min(float(np.dot(self.chances, found)) * (1.0 + _RELATIVE) + 1e-300, 1.0)
+        return min(float(np.sum(self.chances * found)) * (1.0 + _RELATIVE) + 1e-300, 1.0)
 
 
 def _tilts(adjacency: str, parameter: float) -> tuple[float, ...]:

@@ -75,8 +75,8 @@ def mutual_information(prior: ArrayLike, channel: ArrayLike) -> Information:
     if len(weights) != len(rows):
         raise InvalidParameter(f"prior must have one probability for each row of channel, found {len(weights)} and "
                                f"{len(rows)} rows")  # fmt: skip
-    told, error = _told(rows, weights @ rows, UNIT * (len(rows) + rows.shape[1] + 32))
-    value, slack = float(weights @ told), float(weights @ error)
+    told, error = _told(rows, _mixture(weights, rows), UNIT * (len(rows) + rows.shape[1] + 32))
+    value, slack = float(np.sum(weights * told)), float(np.sum(weights * error))
     return Information(max(value - slack, 0.0), max(value + slack, 0.0))
 
 
@@ -157,6 +157,12 @@ def gaussian_information(std: float, *, bound: float = 1.0, dim: int = 1) -> Inf
     return Information(min(dim * lower, upper), upper)
 
 
+def _mixture(weights: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return the weighted sum of rows, added up in their order."""
+    found: FloatArray = np.add.reduce(weights[:, np.newaxis] * rows, axis=0)
+    return found
+
+
 def _capacity(rows: FloatArray, tolerance: float, iterations: int, error: float) -> Capacity:
     """Bounds for rows that sum to 1, whose entries may also have a relative error."""
     inputs = len(rows)
@@ -166,8 +172,8 @@ def _capacity(rows: FloatArray, tolerance: float, iterations: int, error: float)
     for _ in range(iterations):
         # a small share of every input, so that no row has an output that q lacks
         mixed = (1.0 - 1e-13) * prior + 1e-13 / inputs
-        told, slack = _told(rows, mixed @ rows, error)
-        value = float(mixed @ (told - slack))
+        told, slack = _told(rows, _mixture(mixed, rows), error)
+        value = float(np.sum(mixed * (told - slack)))
         if value > lower:
             lower, best = value, mixed
         upper = min(upper, float(np.max(told + slack)))
