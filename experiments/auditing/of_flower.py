@@ -1,13 +1,14 @@
 """Flower's ``LocalDpMod``: what a client sends, tested on the claim of its epsilon and delta for its update.
 
-Exact cases state the update and the deviation that the mod hands to its generator of noise. No case of the library has
-canaries: what a client sends depends on one row alone, its update.
+Exact cases state the update and the deviation that the mod hands to its generator of noise. The canaries of one run are
+clients of one round, each with an update of one weight: what one of them sends depends on its own update alone.
 """
 
 from __future__ import annotations
 
 import logging
 
+import numpy as np
 from serve import Case, canary_controls, controls, each, exact_controls, main, normal, seen
 
 DOCS = "flwr.clientapp.mod.LocalDpMod(clipping_norm, sensitivity, epsilon, delta)"
@@ -38,7 +39,7 @@ def client(modifier, kind=lambda release: release):
     return make
 
 
-def mod(epsilon, delta, *kind):
+def local_dp(epsilon, delta):
     """Two updates clipped to norm 1 are at most 2 apart."""
 
     def modifier():
@@ -46,7 +47,21 @@ def mod(epsilon, delta, *kind):
 
         return LocalDpMod(clipping_norm=1.0, sensitivity=2.0, epsilon=epsilon, delta=delta)
 
-    return client(modifier, *kind)
+    return modifier
+
+
+def mod(epsilon, delta, *kind):
+    return client(local_dp(epsilon, delta), *kind)
+
+
+def one_round(modifier):
+    """What the clients of a round send, each of which has one row, of one weight."""
+
+    def make():
+        release = client(modifier)()
+        return each(lambda rows: [next(iter(release(np.array([[weight]]), 1))) for weight in rows.sum(axis=1)])
+
+    return make
 
 
 def textbook(noise):
@@ -113,11 +128,13 @@ def server_side():
     return lambda rows: normal(rows.mean(), compute_stdv(1.0, 1.0, len(rows)))
 
 
+ROUND = {"kind": "canaries", "canaries": 1_000, "low": (-1.0,), "high": (1.0,)}
 VECTORS = {"low": (-1.0,) * 3, "high": (1.0,) * 3, "sizes": (1,), "runs": 12_000}
 CASES = {
     "LocalDpMod": Case(mod(0.9, 0.05), DOCS, **VECTORS, epsilon=0.9, delta=0.05, failures="skip"),
     "LocalDpMod, failures seen": Case(mod(0.9, 0.05, seen), DOCS, **VECTORS, epsilon=0.9, delta=0.05),
     **controls(textbook, "a mod of one's own with numpy's Gaussian noise", **VECTORS, epsilon=None, mu=1.0),
+    "canaries, LocalDpMod": Case(one_round(local_dp(2.0, 1e-3)), DOCS, **ROUND, epsilon=2.0, delta=1e-3),
     **canary_controls(columns, "a record of Flower with numpy's Laplace noise"),
     "exact, LocalDpMod": exact(0.9, 0.05),
     "exact, LocalDpMod, delta 1e-5": exact(0.9, 1e-5),

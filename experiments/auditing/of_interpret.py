@@ -1,7 +1,8 @@
 """InterpretML's DP-EBM: term scores, bin weights and intercept, tested on the claim of its epsilon and delta.
 
-Exact cases state the total of all noisy queries, with the noise that the library returns for them. No case of the
-library has canaries: a model releases a few dozen numbers, far fewer than the rows that one run would need.
+Exact cases state the total of all noisy queries, with the noise that the library returns for them. A model releases a
+few dozen numbers, far fewer than the rows that one run would need: canaries are in its first step, the noisy histogram
+of a column, each in a cell of its own.
 """
 
 from __future__ import annotations
@@ -116,6 +117,26 @@ def fitted(composition):
     )  # fmt: skip
 
 
+def histogram(epsilon, delta):
+    """Bins of a column that has a row for each canary in the table, and, for each cell, the weight of its bin."""
+
+    def make():
+        from interpret.utils import _privacy
+
+        noise = _privacy.calc_gdp_noise_multi(1, epsilon, delta)
+
+        def release(rows):
+            cells = rows.shape[1]
+            column = rows.argmax(axis=1) + 0.5
+            cuts, weights = _privacy.private_numeric_binning(column, None, noise, cells // 2, 0.0, float(cells))
+            own = np.searchsorted(cuts, np.arange(cells) + 0.5)
+            return np.asarray(weights)[1:][own] / np.bincount(own)[own]
+
+        return each(release)
+
+    return make
+
+
 CASES = {
     "DPExplainableBoostingClassifier": Case(
         model("DPExplainableBoostingClassifier"), DOCS, low=(-1.0, 0.0), high=(1.0, 1.0), levels={1: (0.0, 1.0)},
@@ -133,6 +154,10 @@ CASES = {
     **controls(
         textbook, "a Gaussian mean by the library's generator", low=(-1.0,), high=(1.0,), epsilon=None, mu=1.0,
         sizes=(12,),
+    ),
+    "canaries, private_numeric_binning": Case(
+        histogram(4.0, 1e-3), "interpret.utils._privacy.private_numeric_binning with calc_gdp_noise_multi", "canaries",
+        canaries=2_000, epsilon=4.0, delta=1e-3, adjacency="add_remove",
     ),
     **canary_controls(columns, "sums and products of numbers by the library's generator"),
     "exact, the noise scales of a model, gdp": fitted("gdp"),
