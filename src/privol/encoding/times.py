@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -188,9 +189,20 @@ def time_text(seconds: float) -> str | None:
 
 
 def _turn() -> FloatArray:
-    """Return cosine and sine at 256 points of a turn, shape (256, 2), each with an error below 2^-52."""
-    eighth = np.arange(33) * (np.pi / 128)
-    quarter = np.append(np.cos(eighth), np.sin(eighth[31::-1]))  # from 1 to 0
+    """Return cosine and sine at 256 points of a turn, shape (256, 2), each correctly rounded.
+
+    They come from decimal arithmetic: the last bits of NumPy's cosine differ between processors.
+    """
+    with localcontext(prec=40):
+        one = Decimal(0)  # the cosine of a quarter of a turn, whose angle is halved six times
+        for _ in range(6):
+            one = ((1 + one) / 2).sqrt()
+        other, x, y = (1 - one * one).sqrt(), Decimal(1), Decimal(0)
+        eighth = np.empty((33, 2))
+        for point in eighth:
+            point[:] = x, y
+            x, y = x * one - y * other, x * other + y * one
+    quarter = np.append(eighth[:, 0], eighth[31::-1, 1])  # from 1 to 0
     half = np.append(quarter[:64], -quarter[:0:-1])
     cosines = np.append(half, -half)
     return np.stack([cosines, np.roll(cosines, 64)], axis=1)

@@ -32,6 +32,7 @@ static inline uint64_t mix(uint64_t z) {
     return z ^ (z >> 31);
 }
 
+/* Never twice in one expression: compilers would not agree on which of the two is first, nor their digests. */
 static inline uint64_t random_word(void) { return mix(check_state += UINT64_C(0x9E3779B97F4A7C15)); }
 
 /* Uniform in (-1, 1). */

@@ -51,12 +51,15 @@ static void numbers(void) {
         if (part) text[n++] = '.';
         for (int64_t k = 0; k < part; ++k) text[n++] = (char)('0' + below(10));
         text[n] = 0;
-        if (below(2)) n += snprintf(text + n, 20, "%c%+d", below(2) ? 'e' : 'E', (int)below(80) - 40);
+        if (below(2)) {
+            const int power = (int)below(80) - 40;
+            n += snprintf(text + n, 20, "%c%+d", below(2) ? 'e' : 'E', power);
+        }
         check_number(text);
     }
     for (int trial = 0; trial < 60000; ++trial) { /* of 17 digits, of all sizes; and half-way cases */
-        const double x =
-            pv_from_bits((random_word() & UINT64_C(0x000FFFFFFFFFFFFF)) | (uint64_t)(1023 - 60 + below(120)) << 52);
+        const uint64_t exponent = (uint64_t)(1023 - 60 + below(120));
+        const double x = pv_from_bits((random_word() & UINT64_C(0x000FFFFFFFFFFFFF)) | exponent << 52);
         snprintf(text, sizeof text, trial % 2 ? "%.17g" : "%.18f", x);
         check_number(text);
         unsigned char *p = exactly(text, (int64_t)strlen(text));
@@ -346,10 +349,15 @@ static void dense(void) {
 /* Positions of times in a cycle, against the C library's values; a non-time has none. */
 static void cycles(void) {
     const double periods[] = {86400, 604800, 31556952}, pi = 3.14159265358979324;
-    double *turn = doubles(2 * PV_TURN);
-    for (int64_t k = 0; k < PV_TURN; ++k) {
-        turn[2 * k] = cos(2 * pi * (double)k / PV_TURN);
-        turn[2 * k + 1] = sin(2 * pi * (double)k / PV_TURN);
+    double *turn = doubles(2 * PV_TURN), cosine_of = -1, sine_of = 0; /* of half a turn */
+    turn[0] = 1, turn[1] = 0;
+    for (int64_t size = 1; size < PV_TURN; size *= 2) { /* by halves: C libraries do not agree on the last bit */
+        for (int64_t k = 0; k < size; ++k) {
+            const int64_t at = PV_TURN / size * k, next = at + PV_TURN / size / 2;
+            turn[2 * next] = turn[2 * at] * cosine_of - turn[2 * at + 1] * sine_of;
+            turn[2 * next + 1] = turn[2 * at + 1] * cosine_of + turn[2 * at] * sine_of;
+        }
+        sine_of = sqrt((1 - cosine_of) / 2), cosine_of = sqrt((1 + cosine_of) / 2);
     }
     for (int trial = 0; trial < 300; ++trial) {
         const int64_t n = below(50);
@@ -358,7 +366,10 @@ static void cycles(void) {
         for (int64_t i = 0; i < n; ++i) {
             seconds[i] = (double)(below(INT64_C(2000000000000)) - INT64_C(1000000000000));
             if (below(2)) seconds[i] /= (double)(1 + below(1000));
-            if (below(9) == 0) seconds[i] = start + period * (double)(below(100) - 50) - (below(2) ? 0x1p-30 : 0.0);
+            if (below(9) == 0) {
+                const double cycles = (double)(below(100) - 50);
+                seconds[i] = start + period * cycles - (below(2) ? 0x1p-30 : 0.0);
+            }
             if (below(20) == 0) seconds[i] = (double[]){NAN, INFINITY, -INFINITY, 0x1p53, -1e300}[below(5)];
         }
         pv_cycles(n, seconds, period, start, turn, cosine, sine);
@@ -417,7 +428,10 @@ static void tables(void) {
             memcpy(text + size, line, strlen(line));
             size += (int64_t)strlen(line);
         }
-        for (int64_t k = below(3); trial % 2 && k > 0; --k) text[below(size)] = odd[below(LENGTH(odd))];
+        for (int64_t k = below(3); trial % 2 && k > 0; --k) {
+            const int64_t at = below(size);
+            text[at] = odd[below(LENGTH(odd))];
+        }
         unsigned char *p = exactly(text, size);
         const int64_t rows = pv_filled_lines(p, size, 0);
         double *found = doubles(2 * rows);
@@ -460,7 +474,10 @@ static void sparse_rows(void) {
             memcpy(text + size, line, strlen(line));
             size += (int64_t)strlen(line);
         }
-        for (int64_t k = below(3); trial % 2 && k > 0; --k) text[below(size)] = odd[below(LENGTH(odd))];
+        for (int64_t k = below(3); trial % 2 && k > 0; --k) {
+            const int64_t at = below(size);
+            text[at] = odd[below(LENGTH(odd))];
+        }
         unsigned char *p = exactly(text, size);
         pv_svm_bounds(p, size, &rows, &entries);
         pv_svm svm = {

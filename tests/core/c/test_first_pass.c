@@ -102,7 +102,8 @@ static void must_leave_open(const pv_first_pass *pass, pv_law law) {
         if (!(size < (double)bound->most)) continue;
         /* on the lattice of half steps, moved by less than the errors of z and the scale */
         const double off = b * (size * ((double)bound->error + uncertainty) + (double)bound->floor);
-        x[0] = floor(100.0 * random_unit()) + 0.5 - b * z + 0.99 * off * random_unit();
+        const double middle = floor(100.0 * random_unit()) + 0.5;
+        x[0] = middle - b * z + 0.99 * off * random_unit();
         CHECK(pass->run(law, x, 1.0, b, uncertainty, word, out, 1) == 1);
         /* also beyond all bounds */
         word[0] = (w & SIGN_BIT) | (w & ~SIGN_BIT) >> 20;

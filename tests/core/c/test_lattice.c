@@ -129,7 +129,8 @@ static void must_ask(pv_law law) {
         problem p = make(law, d, 1.0, ldexp(1.1, repeat % 5));
         double h = p.lattice.step, scale = p.lattice.scale;
         if (repeat % 4 == 0) {
-            set_word(&p, at, (random_word() & SIGN_BIT) | (random_word() >> 40));
+            const uint64_t sign = random_word() & SIGN_BIT;
+            set_word(&p, at, sign | (random_word() >> 40));
         } else {
             uint64_t word = pv_word(p.words + 8 * at);
             double x = h * (floor(p.u[at] / h) + 0.5) - scale * pv_lattice_value(law, word).z;
@@ -193,8 +194,8 @@ static void both_errors(pv_law law) {
     int64_t decided = 0;
     for (int repeat = 0; repeat < 20000; ++repeat) {
         problem p = make(law, 1, 1.0, 1.0 + 0.9 * fabs(random_unit()));
-        const uint64_t word =
-            (random_word() & SIGN_BIT) | (UINT64_C(1) << 31) | (random_word() >> 33); /* the worst error */
+        const uint64_t top = random_word() & SIGN_BIT;
+        const uint64_t word = top | (UINT64_C(1) << 31) | (random_word() >> 33); /* the worst error */
         set_word(&p, 0, word);
         p.lattice.uncertainty = ldexp(1.0, -11 - repeat % 30);
         const pv_value v = pv_lattice_value(law, word);

@@ -350,7 +350,10 @@ static void any_structure(void) {
         const uint64_t what = random_word() % 4;
         if (what == 1) indptr[random_word() % (uint64_t)(n + 1)] = any;
         if (what == 2 && nnz) indices[random_word() % (uint64_t)nnz] = any;
-        if (what == 3 && nnz) indices[random_word() % (uint64_t)nnz] = (int64_t)(random_word() % (uint64_t)d);
+        if (what == 3 && nnz) {
+            const uint64_t at = random_word() % (uint64_t)nnz;
+            indices[at] = (int64_t)(random_word() % (uint64_t)d);
+        }
         const int wide = (int)(trial % 2), f32 = (int)(trial / 2 % 2);
         void *p = buffer(n + 1, wide ? 8 : 4), *c = buffer(nnz, wide ? 8 : 4), *x = buffer(nnz, f32 ? 4 : 8);
         for (int64_t i = 0; i <= n; ++i) put(p, i, indptr[i], wide);
