@@ -23,6 +23,11 @@ MODELS = "pv_ridge_solve,pv_ridge_solve_as_printed"
 LEAVES = "-eva-slevel-function pv_least_squares_leaf:30,moments_baseline:300"
 NETWORK = ("runs/local.c", "runs/network.c", *RUNS)
 OFFLINE = ("offline/objective.c", "offline/hessian.c", "offline/newton.c", "rows/rows.c", *LOSSES)
+SLOPES = "-eva-split-return-function slopes_of:0,take_row:0 -eva-slevel-function slopes_of:10,take_row:10"
+DRAWS = (
+    "-eva-use-spec pv_draws_round,pv_wipe -eva-slevel-function slopes_of:10,take_row:10 -eva-split-return-function "
+    "slopes_of:0,take_row:0,pv_draws_round:0:3:4,settle:0:3:4,pv_prefix_follow:0:3:4,follow:0:3:4"
+)
 TEXT = "-eva-split-return auto -eva-use-spec pv_over_power"
 # What Eva analyses: a driver and what is defined in it, the precision that it needs, kernels that it does not include
 # itself, further options.
@@ -63,25 +68,20 @@ DRIVERS: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
     ),
     ("moments", 1, ("prefix/moments.c", "prefix/ridge.c"), "-eva-slevel 20 -eva-split-return auto"),
     ("offline", 1, OFFLINE, "-eva-auto-loop-unroll 64 -eva-slevel-function pv_objective_hessian:30"),
+    ("update", 1, (), "-eva-use-spec pv_exp -eva-auto-loop-unroll 64"),
     ("runs", 1, (*DESCENTS, *RUNS), ""),
     ("runs SPARSE=1 NOISY=1", 1, (*DESCENTS, *RUNS), "-eva-use-spec pv_wipe"),
-    (
-        "leader",
-        1,
-        LEADER,
-        "-eva-split-return-function slopes_of:0,take_row:0 -eva-slevel-function slopes_of:10,take_row:10",
-    ),
-    (
-        "leader SPARSE=1 NOISY=1 OUTPUTS=2",
-        1,
-        LEADER,
-        "-eva-use-spec pv_draws_round,pv_wipe -eva-slevel-function slopes_of:10,take_row:10 -eva-split-return-function "
-        "slopes_of:0,take_row:0,pv_draws_round:0:3:4,settle:0:3:4,pv_prefix_follow:0:3:4,follow:0:3:4",
-    ),
+    ("runs SPARSE=1 NOISY=1 OWN=1", 1, (*DESCENTS, *RUNS), "-eva-use-spec pv_wipe"),
+    ("leader", 5, LEADER, SLOPES),
+    ("leader OTHERS=1 OWN=1", 5, LEADER, SLOPES),
+    ("leader SPARSE=1 NOISY=1 OUTPUTS=2", 5, LEADER, DRAWS),
+    ("leader OTHERS=1 SPARSE=1 NOISY=1 OUTPUTS=2", 5, LEADER, DRAWS),
     ("squares", 1, SQUARES, f"-eva-use-spec {MODELS} {LEAVES}"),
     ("squares SPARSE=1 NOISY=1", 1, SQUARES, f"-eva-use-spec {MODELS},pv_draws_round,pv_wipe {LEAVES}"),
     ("network", 1, NETWORK, ""),
+    ("network APART=1 OWN=1", 1, NETWORK, ""),
     ("network SPARSE=1 NOISY=1", 1, NETWORK, "-eva-use-spec pv_report_draw,pv_wipe"),
+    ("network APART=1 SPARSE=1 NOISY=1", 1, NETWORK, "-eva-use-spec pv_report_draw,pv_wipe"),
 )
 
 

@@ -1,9 +1,13 @@
-/* The rows of run.h through the regularised leader, on sums by a BLT or of single steps, the last row in a new epoch:
- * followed, or tuned to itself; the gradients of all rows at one point; and a gradient that it is told, in a leaf that ends
- * as it is. With noise, a contract stands for the rounding, which kernels/lattice.c has. */
+/* The rows of run.h through the regularised leader, on sums by a BLT or of single steps, or by the square root or a band,
+ * the last row in a new epoch: followed, or tuned to itself; the gradients of all rows at one point; and a gradient that it
+ * is told, in a leaf that ends as it is. With noise, a contract stands for the rounding, which kernels/lattice.c has. */
 #include "runs/pv_leader.h"
 
 #include "run.h"
+
+#ifndef OTHERS
+#define OTHERS 0 /* whether sums are by the square root or a band */
+#endif
 
 enum { ROOM = 160 };
 
@@ -36,9 +40,10 @@ int main(void) {
     static const double factors[ROWS + 1] = {0.5, 0.25, 0.125, 0.125};
     static const int64_t until[2] = {1, ROWS};
     double held[2], threshold[2], lag[2], walk[2], slopes[OUTPUTS], sum[DIM], weights[2];
-    const int design = Frama_C_interval(0, 1 - SHORT), other = Frama_C_interval(SHORT, 1);
+    const int second = Frama_C_interval(0, 1 - SHORT), other = Frama_C_interval(SHORT, 1);
+    const int design = OTHERS ? (second ? PV_BANDED : PV_SQRT) : (second ? PV_BLT : PV_INDEPENDENT);
     pv_prefix_plan prefix = {0};
-    //@ split design;
+    //@ split second;
     //@ split other;
     Frama_C_make_unknown((char *)held, sizeof held);
     Frama_C_make_unknown((char *)threshold, sizeof threshold);
@@ -49,7 +54,7 @@ int main(void) {
     plan.run.method = &pv_leader_method;
     plan.run.outputs.weights = weights;
     if (other) plan.tuning = (pv_tuning){2, until, held, threshold, lag, walk, any(), any(), any(), any()};
-    prefix.design = design ? PV_BLT : PV_INDEPENDENT;
+    prefix.design = design;
     prefix.dim = DIM;
     prefix.width = DIM;
     prefix.leaf = 1;
@@ -57,7 +62,7 @@ int main(void) {
     prefix.next = &prefix;
     plan.reach = any();
     plan.rows = plan.variance = (pv_by_epoch){0, weights, any()};
-    prefix.order = design ? 4 : 0;
+    prefix.order = design == PV_BLT ? 4 : design == PV_BANDED ? 2 : 0;
     prefix.theta = prefix.omega = prefix.coefficients = prefix.decoder = factors;
     prefix.discount = 1.0;
     prefix.noisy = NOISY;

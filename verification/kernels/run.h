@@ -32,6 +32,10 @@ void pv_wipe(void *p, size_t n);
 #define OUTPUTS 1 /* scores of a row */
 #endif
 
+#ifndef OWN
+#define OWN 0 /* whether the loss is a user's own, which returns any numbers */
+#endif
+
 enum { ROWS = 3, COLUMNS = 2, DIM = OUTPUTS * (COLUMNS + 1), WHOLE = 8, POINTS = 4 };
 
 static double work[3 * WHOLE], released[WHOLE - SHORT], released_sum[WHOLE];
@@ -45,6 +49,8 @@ static double any(void) {
     return x;
 }
 
+static double own(const pv_loss *loss, double p, double y) { return any(); }
+
 /* A plan, on a ball, with releases after each row, or on that of the other norm after the second one. */
 static pv_plan plan_of(int other) {
     static const int64_t releases[1] = {2};
@@ -55,6 +61,7 @@ static pv_plan plan_of(int other) {
     for (int i = 0; i < ROWS; ++i) /* Eva does not see that a comparison excludes NaN */
         if (OUTPUTS > 1) y[i] = Frama_C_double_interval(-1e300, 1e300);
     pv_loss_bind(&plan.loss, PV_HUBER, 1.0);
+    if (OWN) plan.loss = (pv_loss){own, own, pv_implicit_bracketed, 0, pv_custom_off, 1.0, any(), any(), 0};
     plan.outputs.n = OUTPUTS;
     plan.signs = OUTPUTS > 1;
     plan.set = (pv_set){other ? PV_L1_BALL : PV_L2_BALL, 1.0, 0, 0};

@@ -27,7 +27,9 @@ int main(void) {
         pv_gradient_tell(&it, &own, other ? c : 0);
         run(&it.run, &own.run, DIM);
     } else if (method == ITERATE) {
-        pv_schedule schedule = {other, any(), any(), 1, any(), any(), any(), any(), any(), PV_SHAPE_LIPSCHITZ, any()};
+        pv_schedule schedule = {other, any(), any(), 1,     any(),
+                                any(), any(), any(), any(), Frama_C_interval(PV_SHAPE_PAPER, PV_SHAPE_SMOOTH),
+                                any()};
         pv_iterate_plan own = {plan, schedule, other ? pv_update_implicit : pv_update_gradient, other, 2};
         pv_iterate it = {state, a, any(), any(), {0}};
         own.run.method = &pv_iterate_method;

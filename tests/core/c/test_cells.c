@@ -429,8 +429,8 @@ static void tables(void) {
             size += (int64_t)strlen(line);
         }
         for (int64_t k = below(3); trial % 2 && k > 0; --k) {
-            const int64_t at = below(size);
-            text[at] = odd[below(LENGTH(odd))];
+            const int64_t place = below(size);
+            text[place] = odd[below(LENGTH(odd))];
         }
         unsigned char *p = exactly(text, size);
         const int64_t rows = pv_filled_lines(p, size, 0);
@@ -475,8 +475,8 @@ static void sparse_rows(void) {
             size += (int64_t)strlen(line);
         }
         for (int64_t k = below(3); trial % 2 && k > 0; --k) {
-            const int64_t at = below(size);
-            text[at] = odd[below(LENGTH(odd))];
+            const int64_t place = below(size);
+            text[place] = odd[below(LENGTH(odd))];
         }
         unsigned char *p = exactly(text, size);
         pv_svm_bounds(p, size, &rows, &entries);

@@ -19,7 +19,8 @@ static void elementary(void) {
         /* in separate calls: its arguments come in any order */
         const int exponent = (int)(random_word() % 2040) - 1020;
         double y = ldexp(digits, exponent);
-        CHECK(ulps(pv_two_thirds(y), powl(y, 2.0L / 3.0L)) <= 3.0);
+        const long double root = cbrtl(y); /* not powl, which has a double's precision where musl runs on ARM */
+        CHECK(ulps(pv_two_thirds(y), root * root) <= 3.0);
         double small = PV_NEAR * random_unit();
         CHECK(ulps(pv_exp_near(small), expl(small)) <= 1.0);
         const double near = k % 2 ? y : 1.0 + 0.5 * random_unit();
