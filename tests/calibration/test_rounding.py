@@ -24,6 +24,7 @@ from privol._rounding import (
     sqrt_up,
     sum_excess,
     vector_excess,
+    vector_norm,
 )
 
 PACKAGE = ROOT / "src" / "privol"
@@ -117,3 +118,10 @@ def test_sums_are_charged_as_derived(n: int, batch: int) -> None:
     sums = 2 * unit * (1 + Fraction(1, 1 << 20)) * Fraction(batch * (batch + 1), 2)
     assert Fraction(gradients_excess(n, batch)) >= Fraction(vector_excess(n)) + sums
     assert Fraction(sum_excess(batch)) == (batch - 1) * unit
+
+
+@given(st.lists(st.floats(-1e100, 1e100), max_size=40))
+def test_norms_of_vectors_are_within_a_few_units(values: list[float]) -> None:
+    exact = sum(Fraction(value) ** 2 for value in values)
+    found = Fraction(vector_norm(np.array(values))) ** 2
+    assert abs(found - exact) <= exact * 64 * Fraction(UNIT) + Fraction(10) ** -300  # squares may underflow

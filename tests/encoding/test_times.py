@@ -19,7 +19,7 @@ from privol import open_stream
 from privol.encoding import encode
 from privol.encoding.schema import Schema
 from privol.encoding.schema_parts import Knots
-from privol.encoding.times import CYCLES, cycle_values, seconds_in, seconds_of, time_text
+from privol.encoding.times import CYCLES, TURN, cycle_values, seconds_in, seconds_of, time_text
 from privol.encoding.told import Told
 from privol.errors import InvalidParameter
 from privol.readers.written import Written
@@ -263,3 +263,11 @@ def test_errors_name_the_place(tmp_path, text, place, words):
         Schema.load(path)
     assert str(found.value).startswith(f"s.toml: columns.a.{place} "), found.value
     assert words in str(found.value), found.value
+
+
+def test_points_of_a_turn_are_correctly_rounded() -> None:
+    """The last bit of a processor's own cosine would be one of a model, too."""
+    with mpmath.workprec(200):
+        for k in range(256):
+            exact = [mpmath.cospi(mpmath.mpf(k) / 128), mpmath.sinpi(mpmath.mpf(k) / 128)]
+            assert TURN[k].tolist() == [float(value) for value in exact]
