@@ -40,10 +40,10 @@ int main(void) {
     static const double factors[ROWS + 1] = {0.5, 0.25, 0.125, 0.125};
     static const int64_t until[2] = {1, ROWS};
     double held[2], threshold[2], lag[2], walk[2], slopes[OUTPUTS], sum[DIM], weights[2];
-    const int second = Frama_C_interval(0, 1 - SHORT), other = Frama_C_interval(SHORT, 1);
-    const int design = OTHERS ? (second ? PV_BANDED : PV_SQRT) : (second ? PV_BLT : PV_INDEPENDENT);
+    const int later = Frama_C_interval(0, 1 - SHORT), other = Frama_C_interval(SHORT, 1);
+    const int design = OTHERS ? (later ? PV_BANDED : PV_SQRT) : (later ? PV_BLT : PV_INDEPENDENT);
     pv_prefix_plan prefix = {0};
-    //@ split second;
+    //@ split later;
     //@ split other;
     Frama_C_make_unknown((char *)held, sizeof held);
     Frama_C_make_unknown((char *)threshold, sizeof threshold);
