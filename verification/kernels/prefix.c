@@ -61,7 +61,7 @@ int main(void) {
     plan.shift = 10;
     plan.order = design == PV_SMOOTH ? 4 : design == PV_INDEPENDENT || design == PV_SQRT ? 0 : 3;
     plan.theta = plan.omega = plan.coefficients = plan.decoder = factors;
-    plan.discount = 1.0;
+    plan.discount = design > PV_SMOOTH ? Frama_C_double_interval(0.5, 1.0) : 1.0;
     plan.window = design > PV_SMOOTH ? 3 : 0;
     plan.next = &plan; /* the last row begins an epoch */
     const size_t size = pv_prefix_size(&plan);
