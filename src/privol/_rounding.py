@@ -55,8 +55,9 @@ def up_to_digits(x: float, digits: int) -> float:
 
 
 def vector_norm(x: NDArray[np.float64]) -> float:
-    """Return the L2 norm of a vector of which no square overflows, by NumPy's sums: BLAS adds up in any order."""
-    return math.sqrt(float(np.sum(x * x)))
+    """Return the L2 norm of a vector, infinite where a square overflows, by NumPy's sums: BLAS adds up in any order."""
+    with np.errstate(over="ignore"):
+        return math.sqrt(float(np.sum(x * x)))
 
 
 # --- What a kernel computes of a row ------------------------------------------------------------------------------

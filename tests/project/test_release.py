@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -251,6 +252,32 @@ def test_wheels_go_into_rooms_that_can_use_them(tools):
     (alpine,) = (room for room in tools.rooms.ROOMS if room.libc == "musl")
     assert alpine.takes("privol-0.1.0-cp313-cp313-musllinux_1_2_x86_64.whl")
     assert not alpine.takes("privol-0.1.0-cp313-cp313-manylinux_2_17_x86_64.whl")
+
+
+def test_headers_with_a_configuration_for_each_processor(tools, tmp_path, monkeypatch):
+    """Debian's have none for ARM on x86-64; where one file serves all, nothing is added."""
+    include = tmp_path / "usr" / "include" / "python3.11"
+    monkeypatch.setattr(tools.wheels, "run", lambda command: f"{include} x86_64-linux-gnu\n")
+    arm, own = (tools.targets.BY_NAME[name] for name in ("manylinux-aarch64", "manylinux-x86_64"))
+    assert tools.wheels.headers(arm, Path("python3.11"), tmp_path) == ""
+    configured = include.parent / "x86_64-linux-gnu" / "python3.11"
+    configured.mkdir(parents=True)
+    (configured / "pyconfig.h").write_text("#define SIZEOF_LONG 8\n")
+    assert tools.wheels.headers(own, Path("python3.11"), tmp_path) == ""
+    flag = tools.wheels.headers(arm, Path("python3.11"), tmp_path)
+    found = Path(flag.removeprefix(" -I")) / "aarch64-linux-gnu" / "python3.11" / "pyconfig.h"
+    assert found.read_text() == "#define SIZEOF_LONG 8\n"
+
+
+def test_wheels_that_no_room_takes_are_named(tools, capsys, monkeypatch):
+    found = {"bits": {"PIGD": "1"}, "level": "baseline", "packages": ""}
+    monkeypatch.setattr(tools.rooms, "learns", lambda wheel, room: found)
+    wheels = [Path(f"privol-0.1.0-{name}.whl") for name in ("cp311-cp311-manylinux_2_17_x86_64", "cp39-cp39-win_amd64")]
+    main = runpy.run_path(str(ROOT / "tools" / "release" / "__main__.py"))
+    main["install_all"](SimpleNamespace(files=wheels, only="newest"))
+    told = capsys.readouterr().out
+    assert "privol-0.1.0-cp39-cp39-win_amd64.whl: NOT TRIED, no room takes it" in told
+    assert "manylinux" not in told
 
 
 def test_rooms_have_folders_of_their_own(tools):

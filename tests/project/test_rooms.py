@@ -202,7 +202,8 @@ def test_file_names_that_repeat_are_listed() -> None:
 
 #: Rooms whose figures guarantees rest on, and what BLAS or LAPACK computes.
 OF_FIGURES = ("calibration", "factorizations", "guarantees", "noise", "randomizers")
-OF_BLAS = {"dot", "einsum", "inner", "linalg", "matmul", "tensordot", "vdot"}
+OF_BLAS = {"convolve", "correlate", "cov", "dot", "einsum", "inner", "linalg", "matmul", "matvec", "tensordot", "vdot"}
+OF_BLAS |= {"vecdot", "vecmat"}
 
 
 def uses_of_blas(tree: ast.AST) -> list[str]:
@@ -213,6 +214,11 @@ def uses_of_blas(tree: ast.AST) -> list[str]:
         if (isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult))
         or (isinstance(node, ast.Attribute) and node.attr in OF_BLAS and not own(node.value))
         or (isinstance(node, ast.ImportFrom) and "linalg" in (node.module or ""))
+        or (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "numpy"
+            and OF_BLAS & {alias.name for alias in node.names}
+        )
     ]
 
 
@@ -228,6 +234,6 @@ def test_figures_do_not_depend_on_blas() -> None:
 
 
 @pytest.mark.parametrize("source", ["x @ y", "x @= y", "np.dot(x, y)", "x.dot(y)", "np.linalg.norm(x)",
-                                    "from scipy.linalg import toeplitz"])  # fmt: skip
+                                    "from scipy.linalg import toeplitz", "from numpy import dot"])  # fmt: skip
 def test_uses_of_blas_are_seen(source: str) -> None:
     assert uses_of_blas(ast.parse(source))

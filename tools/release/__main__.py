@@ -97,6 +97,9 @@ def install_all(options: argparse.Namespace) -> None:
             expected, tried = found["bits"], tried + 1
             seconds = time.monotonic() - began
             say(f"{room.name}: the same bits, {found['level']}, {seconds:.0f} s\n  {found['packages']}")
+    for wheel in options.files:
+        if not any(room.takes(wheel.name) for room in rooms.ROOMS):
+            say(f"{wheel.name}: NOT TRIED, no room takes it")
     if not tried:
         sys.exit("none of these wheels fits into a room: " + ", ".join(room.name for room in rooms.ROOMS))
 

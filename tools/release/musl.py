@@ -75,10 +75,11 @@ def unpacked(name: str, folder: Path) -> Path:
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         with urllib.request.urlopen(address) as answer:
-            content = answer.read()
-        if hashlib.sha256(content).hexdigest() != digest:
-            raise SystemExit(f"{address} is not the file that it was")
-        kept.write_bytes(content)
+            kept.with_suffix(".part").write_bytes(answer.read())
+        kept.with_suffix(".part").rename(kept)
+    if hashlib.sha256(kept.read_bytes()).hexdigest() != digest:
+        kept.unlink()
+        raise SystemExit(f"{address} is not the file that it was")
     tree = folder / name
     shutil.rmtree(tree, ignore_errors=True)
     with tarfile.open(kept) as archive:

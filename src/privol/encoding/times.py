@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -193,7 +193,7 @@ def _turn() -> FloatArray:
 
     They come from decimal arithmetic: the last bits of NumPy's cosine differ between processors.
     """
-    with localcontext(prec=40):
+    with localcontext(Context(prec=40)):
         one = Decimal(0)  # the cosine of a quarter of a turn, whose angle is halved six times
         for _ in range(6):
             one = ((1 + one) / 2).sqrt()

@@ -18,6 +18,7 @@ from .. import calibration as calibrate
 from .._core._leader import LeaderRun
 from .._core._noise import Source, wipe
 from .._core._prefix_plan import ByEpoch
+from .._rounding import vector_norm
 from .._validate import number
 from ..calibration import LeaderCalibration
 from ..distributed import Session
@@ -406,7 +407,7 @@ class DPFTRL(PartsLearner, AskingLearner[LeaderCalibration]):
                 continue
             found, scaled, nothing = answer
             n = own[part.name][1]
-            if found.shape != total.shape or not np.linalg.norm(found) <= n * bound * _LONGER:
+            if found.shape != total.shape or not vector_norm(found) <= n * bound * _LONGER:
                 part_failed(part.name, f"a worker has sent what is no sum of {n} gradients of norm at most {bound:g}")
             total += found
             if found.flags.writeable:
