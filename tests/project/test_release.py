@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import rattler_build
 import yaml
 from patience import WAIT
 from places import ROOT
@@ -109,6 +110,20 @@ def test_the_conda_recipe_asks_for_what_the_package_needs():
     wanted = {*PROJECT["project"]["dependencies"], *extras["files"], *extras["cli"]} - {"privol[files]"}
     assert of(recipe["run"]) == wanted | {f"python{PROJECT['project']['requires-python']}"}
     assert of(set(recipe["host"]) - {"python", "pip"}) == set(PROJECT["build-system"]["requires"])
+
+
+def test_the_conda_recipe_makes_a_package_for_each_python():
+    """It is rendered as rattler-build does: names, versions, and the compilers that conda-forge puts in."""
+    pythons = [python.removeprefix("cp3").removesuffix("-*") for python in PROJECT["tool"]["cibuildwheel"]["build"]]
+    recipe = rattler_build.Stage0Recipe.from_file(ROOT / "conda" / "recipe.yaml")
+    chosen = {"python": [f"3.{python}.*" for python in pythons], "c_compiler": ["gcc"], "c_stdlib": ["sysroot"]}
+    made = [each.recipe for each in recipe.render(rattler_build.VariantConfig(chosen))]
+    assert [each.build.string.partition("h")[0] for each in made] == [f"py3{python}" for python in pythons]
+    for each in made:
+        assert (each.package.name, str(each.package.version)) == ("privol", privol.__version__)
+        tools = [str(each) for each in each.requirements.build]
+        assert [tool.partition("_")[0] for tool in tools] == ["gcc", "sysroot"]
+        assert "mpmath >=1.3" in [str(each) for each in each.requirements.run]
 
 
 def test_pythons_are_the_same_everywhere(tools):
