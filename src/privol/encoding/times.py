@@ -191,7 +191,7 @@ def time_text(seconds: float) -> str | None:
 def _turn() -> FloatArray:
     """Return cosine and sine at 256 points of a turn, shape (256, 2), each correctly rounded.
 
-    They come from decimal arithmetic: the last bits of NumPy's cosine differ between processors.
+    They come from decimal arithmetic: the last bits of NumPy's cosine may differ between processors.
     """
     with localcontext(Context(prec=40)):
         one = Decimal(0)  # the cosine of a quarter of a turn, whose angle is halved six times
